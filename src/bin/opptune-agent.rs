@@ -1,0 +1,3 @@
+//! The agent: runs on the device, see `opptune::agent`.
+
+fn main() {}

@@ -1,0 +1,31 @@
+//! The device below the agent: real, or a twin. Nothing above asks which, but to label results.
+
+use crate::clock::Clock;
+use crate::engine::{Engine, EngineError, EngineSpec};
+use crate::sysfs::{Nodes, Properties};
+use crate::trial::Origin;
+use std::sync::Arc;
+
+/// Makes the engine that runs on a device.
+pub type EngineMaker =
+    Box<dyn Fn(&EngineSpec, Arc<dyn Clock>) -> Result<Box<dyn Engine>, EngineError> + Send>;
+
+/// Everything the agent needs of the machine below it.
+pub struct Device {
+    /// Node files.
+    pub nodes: Arc<dyn Nodes>,
+    /// Android properties.
+    pub properties: Arc<dyn Properties>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Makes the engine.
+    pub engine: EngineMaker,
+    /// Whether its numbers are measured or simulated.
+    pub origin: Origin,
+    /// Whether the state of its nodes outlives this process, so that originals must be kept in a file and a
+    /// restorer must stand by.
+    pub outlives_agent: bool,
+    /// Called at the start of every trial with the trial's seed. A twin rests and reseeds its noise here, so
+    /// that a simulated trial depends on nothing but itself; a real device does nothing.
+    pub begin_trial: Box<dyn Fn(u64) + Send>,
+}

@@ -1,0 +1,137 @@
+//! Knobs: frequency domains that can be pinned. One file per driver family; the profile chooses.
+//!
+//! A knob knows its driver's units, bounds, write order and read-back. It never decides *whether* to pin and
+//! never remembers originals: that is the agent's and the guard's business.
+
+use crate::guard::RestoreStep;
+use crate::sysfs::{NodeError, NodePath, Nodes};
+use crate::trial::KnobId;
+use crate::units::{Opp, OppUnit};
+use serde::{Deserialize, Serialize};
+
+/// What a knob is and which operating points it has, as the device itself lists them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KnobInfo {
+    /// Its name in the profile.
+    pub id: KnobId,
+    /// The driver family, as the profile names it.
+    pub family: String,
+    /// The unit of its operating points.
+    pub unit: OppUnit,
+    /// Operating points, slowest first, without duplicates.
+    pub opps: Vec<Opp>,
+    /// Those of them that are boost steps.
+    pub boost: Vec<Opp>,
+    /// CPUs of the domain (cpufreq only).
+    pub cpus: Vec<usize>,
+    /// Differences between the profile's prior table and what the device lists; the device wins.
+    pub table_notes: Vec<String>,
+}
+
+/// Why a knob could not be found, pinned or read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum KnobError {
+    /// The driver refuses this value and will refuse it again.
+    #[error("knob {knob}: the driver refused {asked}: {why}")]
+    Rejected {
+        /// The knob.
+        knob: KnobId,
+        /// What was asked, in its unit.
+        asked: String,
+        /// What the driver answered.
+        why: String,
+    },
+    /// The write was accepted, but the node reads back something else.
+    #[error("knob {knob}: asked {asked}, the node reads back {found}")]
+    DidNotStick {
+        /// The knob.
+        knob: KnobId,
+        /// What was asked, in its unit.
+        asked: String,
+        /// What was read back.
+        found: String,
+    },
+    /// The domain is not there now: offline policy, missing node.
+    #[error("knob {knob} is unavailable: {why}")]
+    Unavailable {
+        /// The knob.
+        knob: KnobId,
+        /// What is missing.
+        why: String,
+    },
+    /// A node answered something this family does not print.
+    #[error("knob {knob}: cannot understand `{text}` in {node}; expected {expected}")]
+    Unreadable {
+        /// The knob.
+        knob: KnobId,
+        /// The node.
+        node: NodePath,
+        /// What it said.
+        text: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// A node access failed in a way that may pass.
+    #[error("knob {knob}: {error}")]
+    Node {
+        /// The knob.
+        knob: KnobId,
+        /// The failed access.
+        error: NodeError,
+    },
+}
+
+/// A bound on the clock that somebody else set, as one source of the family states it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The source, for example `clock_info`, `dcvsh_freq_limit`, `scaling_max_freq`, `thermal_pwrlevel`.
+    pub source: String,
+    /// Lower bound in the knob's unit, where stated.
+    pub min: Option<Opp>,
+    /// Upper bound.
+    pub max: Option<Opp>,
+}
+
+/// Cumulative time at each operating point since some origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Residency(
+    /// (operating point, time there in the source's own ticks); only differences and shares mean anything.
+    pub Vec<(Opp, u64)>,
+);
+
+/// What a knob shows at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Glimpse {
+    /// The clock, from the most trustworthy node there is; `None` if no node tells or the domain sleeps.
+    pub clock: Option<Opp>,
+    /// The pin as the nodes read back now (min and max), for noticing a rewrite.
+    pub range: Option<(Opp, Opp)>,
+    /// Effective limits from every source the family has.
+    pub limits: Vec<Limit>,
+}
+
+/// One frequency domain.
+pub trait Knob: Send {
+    /// What it is.
+    fn info(&self) -> &KnobInfo;
+
+    /// Writes that put the domain back to what it is *now*, in the order this driver needs, as the guard will
+    /// save them. Called before the first write.
+    ///
+    /// # Errors
+    /// When the present state cannot be read: without it nothing may be changed.
+    fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError>;
+
+    /// Pins the domain: opens its range, narrows it to `opp` in the order the driver needs, reads back.
+    /// Returns what the node reads back.
+    ///
+    /// # Errors
+    /// [`KnobError::Rejected`] or [`KnobError::DidNotStick`] when it is not pinned; the caller releases.
+    fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError>;
+
+    /// What it shows now. Cheap enough to be sampled every few tens of milliseconds.
+    fn glimpse(&self, nodes: &dyn Nodes) -> Glimpse;
+
+    /// Residency counters, where the driver has them.
+    fn residency(&self, nodes: &dyn Nodes) -> Option<Residency>;
+}

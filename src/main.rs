@@ -1,0 +1,3 @@
+//! The host binary: parse, dispatch, exit code.
+
+fn main() {}

@@ -1,0 +1,110 @@
+//! Links to a device: a byte stream to an agent, and files there and back.
+
+pub mod local;
+pub mod memory;
+
+use crate::protocol::Duplex;
+use async_trait::async_trait;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a command on the device answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error, where the link keeps it apart.
+    pub stderr: String,
+    /// Its exit status, where the link can be trusted to tell it (old adb daemons always say 0).
+    pub status: Option<i32>,
+}
+
+/// Why a link failed, by what the caller can do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// The device is not there, not authorised, or offline. Waiting may help.
+    #[error("{device} is unavailable: {why}. {next}")]
+    Unavailable {
+        /// Name of the device.
+        device: String,
+        /// Why.
+        why: String,
+        /// What to do.
+        next: String,
+    },
+    /// The link broke or a call ran past its deadline. Trying again may help.
+    #[error("the link to {device} failed while {doing}: {why}")]
+    Lost {
+        /// Name of the device.
+        device: String,
+        /// What was going on.
+        doing: String,
+        /// Why.
+        why: String,
+    },
+    /// The same call fails again: unknown host key, no root, wrong architecture, no space.
+    #[error("{device} refused while {doing}: {why}. {next}")]
+    Refused {
+        /// Name of the device.
+        device: String,
+        /// What was going on.
+        doing: String,
+        /// Why.
+        why: String,
+        /// What to do.
+        next: String,
+    },
+}
+
+impl TransportError {
+    /// Whether trying again may help.
+    pub fn may_pass(&self) -> bool {
+        !matches!(self, TransportError::Refused { .. })
+    }
+}
+
+/// A running agent at the other end of a link. Dropping it closes the stream; the agent then restores.
+pub struct AgentStream {
+    /// The frames go here.
+    pub stream: Box<dyn Duplex>,
+    /// Kept alive as long as the stream is used (child process, session).
+    pub keep: Box<dyn Send>,
+}
+
+/// One device reachable over one kind of link.
+#[async_trait]
+pub trait Transport: Send + Sync {
+    /// The device, as a person would name it to the tool: `adb:SERIAL`, `ssh:HOST`, `local`.
+    fn device(&self) -> String;
+
+    /// Starts the agent with `args` and connects to its standard input and output.
+    ///
+    /// # Errors
+    /// [`TransportError`]; every call has a deadline.
+    async fn open_agent(&self, args: &[String]) -> Result<AgentStream, TransportError>;
+
+    /// Runs a command on the device. `argv` is passed as words, never through a host shell.
+    ///
+    /// # Errors
+    /// [`TransportError`], also when `deadline` passes.
+    async fn run(&self, argv: &[&str], deadline: Duration) -> Result<Output, TransportError>;
+
+    /// Copies bytes `offset..` of a local file to the end of a remote one (`offset` = 0 creates it anew),
+    /// telling `sent` the bytes sent so far.
+    ///
+    /// # Errors
+    /// [`TransportError`]; what arrived is kept.
+    async fn push(
+        &self,
+        local: &Path,
+        offset: u64,
+        remote: &str,
+        sent: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<(), TransportError>;
+
+    /// Copies a remote file to a local one.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    async fn pull(&self, remote: &str, local: &Path) -> Result<(), TransportError>;
+}

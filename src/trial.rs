@@ -1,0 +1,387 @@
+//! One trial, as data: what is asked of a device and what comes back. Every layer speaks these words.
+
+use crate::units::{BootNanos, Celsius, MilliJoule, MilliWatt, Millis, Opp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The two stages of one inference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Reading the prompt. Latency is TTFT, energy is per prompt token.
+    Prefill,
+    /// Writing the answer. Latency is TPOT, energy is per output token.
+    Decode,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Stage::Prefill => "prefill",
+            Stage::Decode => "decode",
+        })
+    }
+}
+
+/// What is tuned for: a stage at a representative length (prompt tokens for prefill, output tokens for decode).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Setting {
+    /// The stage.
+    pub stage: Stage,
+    /// Prompt tokens (prefill) or output tokens (decode).
+    pub tokens: u32,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}-{}", self.stage, self.tokens))
+    }
+}
+
+/// The name of a knob within a profile, for example `cpu-big` or `gpu`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KnobId(pub String);
+
+impl fmt::Display for KnobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What a combination says of one knob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Left to the device's own governor.
+    Governor,
+    /// Pinned (min = max) at this operating point.
+    Pin(Opp),
+}
+
+/// A choice for every knob of the device. Knobs that are not named are left to their governor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Combination(pub BTreeMap<KnobId, Choice>);
+
+impl Combination {
+    /// What this combination says of `knob`.
+    pub fn of(&self, knob: &KnobId) -> Choice {
+        self.0.get(knob).copied().unwrap_or(Choice::Governor)
+    }
+}
+
+/// Identifies a trial within a run. Two trials of a run with equal ids are the same trial, so a resumed run
+/// recognises what it has already measured.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TrialId {
+    /// What is measured.
+    pub setting: Setting,
+    /// At which operating points.
+    pub combination: Combination,
+    /// Why: `baseline`, `search`, `drift`, ... Trials of different purpose are never averaged together.
+    pub purpose: Purpose,
+    /// Counts from 0.
+    pub repeat: u32,
+}
+
+/// Why a trial is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// Under the default governors, before the search.
+    Baseline,
+    /// Asked for by the strategy.
+    Search,
+    /// Re-measured at intervals to see whether the device drifted.
+    Drift,
+}
+
+/// Everything the agent needs to run one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// Which trial.
+    pub id: TrialId,
+    /// Prompt tokens that come before a decode stage; equal to the setting's tokens for prefill.
+    pub prompt_tokens: u32,
+    /// Seeds the token ids of the workload and, on a twin, the measurement noise.
+    pub seed: u64,
+    /// When the trial may start.
+    pub gate: GateSpec,
+    /// The stage is repeated until it lasted at least this long (milliseconds) and the energy source ticked
+    /// `min_updates` times; see `requirements`: a window under ten updates is too short.
+    pub min_window_ms: u64,
+    /// Smallest number of energy-source updates in the window.
+    pub min_updates: u32,
+    /// Upper bound on repetitions of the stage within the trial.
+    pub max_passes: u32,
+}
+
+/// The thermal gate: a trial starts only from a known temperature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct GateSpec {
+    /// Temperature the zone of the gate must be at; `None` takes the temperature found when the run began.
+    pub start_celsius: Option<Celsius>,
+    /// Half-width of the accepted band, in degrees.
+    pub tolerance_celsius: f64,
+    /// How long to wait for the band before the trial is given back.
+    pub timeout_s: u64,
+    /// Any SoC zone above this aborts.
+    pub soc_limit_celsius: Celsius,
+    /// Any skin zone above this aborts.
+    pub skin_limit_celsius: Celsius,
+    /// Battery above this aborts.
+    pub battery_limit_celsius: Celsius,
+}
+
+impl Default for GateSpec {
+    /// Band of +/- 1 degree; limits from the trip points of shipping phones (skin 43-45, SoC 95, battery 45).
+    fn default() -> Self {
+        GateSpec {
+            start_celsius: None,
+            tolerance_celsius: 1.0,
+            timeout_s: 600,
+            soc_limit_celsius: Celsius(95.0),
+            skin_limit_celsius: Celsius(45.0),
+            battery_limit_celsius: Celsius(45.0),
+        }
+    }
+}
+
+/// Where numbers come from. Printed wherever a number is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Read from a device.
+    Measured,
+    /// Computed by a twin.
+    Simulated,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Origin::Measured => "measured",
+            Origin::Simulated => "simulated",
+        })
+    }
+}
+
+/// What a quantity of energy is a quantity of. Different kinds are never compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnergyKind {
+    /// Fuel gauge: whole device, battery side.
+    Gauge,
+    /// On-device power rails (ODPM): named subsystems.
+    Rail,
+    /// Package energy counter of a PC processor (RAPL through powercap).
+    Rapl,
+    /// A meter in front of the device, read through a cumulative counter.
+    Meter,
+    /// Computed from a power model declared in the profile; not a measurement.
+    Modelled,
+}
+
+impl fmt::Display for EnergyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            EnergyKind::Gauge => "gauge",
+            EnergyKind::Rail => "rail",
+            EnergyKind::Rapl => "rapl",
+            EnergyKind::Meter => "meter",
+            EnergyKind::Modelled => "modelled",
+        })
+    }
+}
+
+/// An energy source and the conditions of its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceInfo {
+    /// What kind of quantity it is.
+    pub kind: EnergyKind,
+    /// Vendor's name of the gauge, rail or counter.
+    pub name: String,
+    /// Time between distinct values of the source, in milliseconds (0: continuous).
+    pub period_ms: f64,
+    /// External power attached while it was read, where that can be known.
+    pub external_power: Option<bool>,
+}
+
+/// What became of a pin during the window of a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum Verdict {
+    /// The clock stayed where it was put.
+    Held,
+    /// Not pinned: the governor had it.
+    Free,
+    /// Something with precedence held it lower or higher.
+    Clamped {
+        /// The source that says so, for example `dcvsh_freq_limit`.
+        by: String,
+    },
+    /// Somebody rewrote the nodes during the run.
+    Contended {
+        /// How often the pin was applied again.
+        reapplied: u32,
+    },
+    /// The driver refused the value.
+    Rejected {
+        /// What it answered.
+        why: String,
+    },
+    /// No source tells whether the pin held.
+    Unverifiable {
+        /// What is missing.
+        why: String,
+    },
+}
+
+impl Verdict {
+    /// Whether the sample may be used to pick a frequency.
+    pub fn usable(&self) -> bool {
+        matches!(self, Verdict::Held | Verdict::Free)
+    }
+}
+
+/// What happened to one knob during a trial: asked, accepted and seen are three different things.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KnobSeen {
+    /// What the combination asked for.
+    pub asked: Choice,
+    /// What the node read back after the pin (`None` for governor).
+    pub accepted: Option<Opp>,
+    /// Time-weighted mean clock over the window, in the knob's unit.
+    pub seen_mean: Option<f64>,
+    /// Share of the window at the asked value, 0..=1, where residency counters or samples tell.
+    pub share_on_pin: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// Latency of the stage, by the definitions of the README ("What the numbers mean").
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Prefill: time to first token, median over passes. Decode: `None`.
+    pub ttft: Option<Millis>,
+    /// Prefill: backend time (start to end of prefill), median over passes.
+    pub prefill_time: Option<Millis>,
+    /// Decode: time per output token, over all passes. `None` when fewer than two tokens were written.
+    pub tpot: Option<Millis>,
+    /// Decode: inter-token latencies.
+    pub itl: Option<ItlSummary>,
+}
+
+/// Inter-token latency percentiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ItlSummary {
+    /// Number of gaps.
+    pub n: usize,
+    /// Median.
+    pub p50: Millis,
+    /// 90th percentile.
+    pub p90: Millis,
+    /// 95th percentile.
+    pub p95: Millis,
+    /// 99th percentile.
+    pub p99: Millis,
+    /// Largest.
+    pub max: Millis,
+}
+
+/// Energy of the stage over the trial's window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Energy {
+    /// The source.
+    pub source: SourceInfo,
+    /// Energy over the window.
+    pub total: MilliJoule,
+    /// Per token of the stage: input token for prefill, output token for decode.
+    pub per_token: MilliJoule,
+    /// Mean power over the window.
+    pub mean_power: MilliWatt,
+    /// Distinct values of the source inside the window.
+    pub updates: u32,
+    /// Fewer than the wanted updates: too short to trust.
+    pub too_short: bool,
+}
+
+/// Temperatures of the trial, by zone type.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heat {
+    /// At the start of the window.
+    pub start: BTreeMap<String, Celsius>,
+    /// At its end.
+    pub end: BTreeMap<String, Celsius>,
+}
+
+/// Something about a sample that its reader must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "flag")]
+pub enum Flag {
+    /// ITL p99 above three times its median.
+    SchedulingJitter,
+    /// First run after load.
+    Cold,
+    /// The wanted affinity could not be applied or verified.
+    AffinityNotApplied {
+        /// What was found instead.
+        why: String,
+    },
+    /// The trial was in flight when the link was lost and was run again.
+    RepeatedAfterLinkLoss,
+    /// External power was attached although the energy source is on the battery side.
+    ExternalPower,
+    /// The profile alters thermal control (`accept-thermal-risk`).
+    ThermalControlAltered,
+    /// Sensor samples were lost.
+    SamplesLost {
+        /// How many.
+        count: u32,
+    },
+}
+
+/// The answer to one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Which trial.
+    pub id: TrialId,
+    /// Measured or simulated.
+    pub origin: Origin,
+    /// Start of the window on the device's boot clock.
+    pub start: BootNanos,
+    /// End of the window.
+    pub end: BootNanos,
+    /// How often the stage ran inside the window.
+    pub passes: u32,
+    /// Latency.
+    pub latency: Latency,
+    /// Energy; `None` when no source was available (never an estimate in its place).
+    pub energy: Option<Energy>,
+    /// Per knob.
+    pub knobs: BTreeMap<KnobId, KnobSeen>,
+    /// Temperatures.
+    pub heat: Heat,
+    /// Process resident set size at the end, bytes.
+    pub rss_bytes: Option<u64>,
+    /// What a reader must know.
+    pub flags: Vec<Flag>,
+}
+
+impl Measurement {
+    /// The latency a decision uses: TTFT for prefill, TPOT for decode.
+    pub fn stage_latency(&self) -> Option<Millis> {
+        match self.id.setting.stage {
+            Stage::Prefill => self.latency.ttft,
+            Stage::Decode => self.latency.tpot,
+        }
+    }
+
+    /// Whether every knob held (or was free), so that the sample may pick a frequency.
+    pub fn usable(&self) -> bool {
+        self.knobs.values().all(|k| k.verdict.usable())
+    }
+}
