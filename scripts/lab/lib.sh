@@ -135,7 +135,7 @@ stop() {
 lab_adb() {
     local port=$1
     shift
-    HOME=$LAB/adb-home ADB_LOCAL_TRANSPORT_MAX_PORT=5553 ANDROID_ADB_SERVER_PORT=$port timeout 60 adb "$@"
+    HOME=$LAB/adb-home ADB_LOCAL_TRANSPORT_MAX_PORT=5553 ANDROID_ADB_SERVER_PORT=$port timeout "${LAB_ADB_TIMEOUT:-60}" adb "$@"
 }
 
 adb_server() {
@@ -149,10 +149,12 @@ adb_server_stop() { if port_open "$1"; then lab_adb "$1" kill-server >/dev/null 
 
 adb_ready() {
     case $(lab_adb "$1" -s "$2" get-state 2>&1) in
-        device) return 0 ;;
-        *offline*) lab_adb "$1" disconnect "$2" ;;
-        *) lab_adb "$1" connect "$2" ;;
+        # After a reboot the server may still believe in the old connection: only an answer proves it.
+        device) LAB_ADB_TIMEOUT=5 lab_adb "$1" -s "$2" shell : && return 0 ;;
+        *offline*) ;;
+        *) lab_adb "$1" connect "$2"; return 1 ;;
     esac
+    lab_adb "$1" disconnect "$2"
     return 1
 }
 

@@ -69,6 +69,7 @@ build_root() {
     rm -rf "$ROOT"
     mkdir -p "$ROOT"/{usr/bin,usr/lib,usr/sbin,etc/dropbear,modules,proc,sys,dev,run,tmp,data,mnt,root/.ssh,var/run}
     ln -s usr/lib usr/bin usr/sbin "$ROOT/"
+    ln -s openssh/sftp-server "$ROOT/usr/lib/sftp-server"   # where dropbear looks
     add usr/bin/busybox usr/sbin/dropbear usr/bin/dropbearconvert usr/lib/openssh/sftp-server usr/lib/android-sdk/platform-tools/adbd
     ln -s aarch64-linux-gnu/ld-linux-aarch64.so.1 "$ROOT/usr/lib/"
     for module in "${MODULES[@]}"; do

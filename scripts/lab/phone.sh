@@ -53,7 +53,7 @@ start_machine() {
         -cpu "${OPPTUNE_LAB_PHONE_CPU:-max,pauth-impdef=on}" -accel tcg,thread=multi -smp 4 -m "${OPPTUNE_LAB_PHONE_MEM:-2048}" \
         -nodefaults -display none -serial "file:$RUN/console.log" -monitor "unix:$RUN/monitor,server=on,wait=off" \
         -kernel "$IMAGE/kernel" -initrd "$IMAGE/initrd" \
-        -append "console=ttyAMA0 quiet panic=5 rdinit=/init mitigations=off ${OPPTUNE_LAB_PHONE_APPEND:-}" \
+        -append "console=ttyAMA0 quiet panic=5 rdinit=/init mitigations=off opptune.serial=vphone$N ${OPPTUNE_LAB_PHONE_APPEND:-}" \
         -drive "if=none,id=data,format=raw,file=$RUN/data.img" -device virtio-blk-device,drive=data \
         -fsdev "local,id=share,path=$SHARE,security_model=none" -device virtio-9p-device,fsdev=share,mount_tag=share \
         -netdev "user,id=net,hostfwd=tcp:127.0.0.1:$SSH_PORT-:22,hostfwd=tcp:127.0.0.1:$ADB_PORT-:5555" \
@@ -141,6 +141,7 @@ reboot() {
         in_phone 'sync; (sleep 0.2; reboot -f) >/dev/null 2>&1 &'
     fi
     wait_for "$DEADLINE" came_back "$before" || die "no new boot id after $DEADLINE s; see $RUN/console.log"
+    adb_connect "$SERVER_PORT" "127.0.0.1:$ADB_PORT" >/dev/null
     boot_id
 }
 came_back() {
@@ -151,6 +152,7 @@ came_back() {
 status() {
     running || { echo "phone $N: off"; exit 3; }
     echo "phone $N: pid $(cut -d' ' -f1 "$RUN/pid"), $(monitor 'info status'), ssh 127.0.0.1:$SSH_PORT, adb 127.0.0.1:$ADB_PORT"
+    [ "$(monitor 'info status')" = 'VM status: running' ] || return 0
     echo "boot id $(OPPTUNE_LAB_PHONE_TIMEOUT=10 boot_id || echo '(no answer)')"
 }
 
