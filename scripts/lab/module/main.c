@@ -16,6 +16,9 @@ static int __init vphone_init(void)
 	err = vphone_cpu_init();
 	if (err)
 		goto no_cpu;
+	err = vphone_drag_init();
+	if (err)
+		goto no_drag;
 	err = vphone_gpu_init();
 	if (err)
 		goto no_gpu;
@@ -32,6 +35,8 @@ no_gauge:
 no_heat:
 	vphone_gpu_exit();
 no_gpu:
+	vphone_drag_exit();
+no_drag:
 	vphone_cpu_exit();
 no_cpu:
 	platform_device_unregister(board);
@@ -43,6 +48,7 @@ static void __exit vphone_exit(void)
 	vphone_gauge_exit();
 	vphone_heat_exit();
 	vphone_gpu_exit();
+	vphone_drag_exit();
 	vphone_cpu_exit();
 	platform_device_unregister(board);
 }
