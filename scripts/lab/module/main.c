@@ -22,6 +22,9 @@ static int __init vphone_init(void)
 	err = vphone_gpu_init();
 	if (err)
 		goto no_gpu;
+	err = vphone_mali_init();
+	if (err)
+		goto no_mali;
 	err = vphone_heat_init();
 	if (err)
 		goto no_heat;
@@ -33,6 +36,8 @@ static int __init vphone_init(void)
 no_gauge:
 	vphone_heat_exit();
 no_heat:
+	vphone_mali_exit();
+no_mali:
 	vphone_gpu_exit();
 no_gpu:
 	vphone_drag_exit();
@@ -47,6 +52,7 @@ static void __exit vphone_exit(void)
 {
 	vphone_gauge_exit();
 	vphone_heat_exit();
+	vphone_mali_exit();
 	vphone_gpu_exit();
 	vphone_drag_exit();
 	vphone_cpu_exit();

@@ -34,6 +34,10 @@ int vphone_gpu_init(void);
 void vphone_gpu_exit(void);
 u64 vphone_gpu_mw(void);
 
+int vphone_mali_init(void);
+void vphone_mali_exit(void);
+u64 vphone_mali_mw(void);
+
 int vphone_heat_init(void);
 void vphone_heat_exit(void);
 int vphone_skin_mc(void);
