@@ -12,11 +12,11 @@ use crate::protocol::{DoctorReport, Grade, ToAgent, ToHost};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opptune doctor --device adb --profile pixel-7")]
 pub struct Args {
-    #[command(flatten)]
-    target: Target,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 impl Args {

@@ -15,14 +15,14 @@ use crate::units::{Opp, OppUnit};
     after_help = "Examples:\n  opptune probe --device adb\n  opptune probe --device ssh:root@board --json > board.json"
 )]
 pub struct Args {
-    #[command(flatten)]
-    target: Target,
     /// Also pin every operating point of every knob once (changes the device for a while)
     #[arg(long)]
     check_pins: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 /// Pin every operating point of every knob once, and say which hold
@@ -31,11 +31,11 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  opptune check-pins --device adb --profile pixel-7")]
 pub struct CheckArgs {
-    #[command(flatten)]
-    target: Target,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    target: Target,
 }
 
 impl Args {
