@@ -29,3 +29,6 @@ pub struct Device {
     /// that a simulated trial depends on nothing but itself; a real device does nothing.
     pub begin_trial: Box<dyn Fn(u64) + Send>,
 }
+
+#[cfg(test)]
+pub(crate) mod doubles;

@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The device side.
+
+mod gate;
+mod metrics;
