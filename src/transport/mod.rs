@@ -1,7 +1,15 @@
 //! Links to a device: a byte stream to an agent, and files there and back.
+//!
+//! The campaign sees a [`Connector`]: it asks for a fresh stream to an agent, as often as it needs one. Below
+//! that, a [`Transport`] is one kind of link to one device. The in-memory connector is the real thing for
+//! untethered runs, not a test double.
 
+#[cfg(feature = "host")]
 pub mod local;
+mod log;
 pub mod memory;
+
+pub use log::AgentLog;
 
 use crate::protocol::Duplex;
 use async_trait::async_trait;
@@ -67,8 +75,23 @@ impl TransportError {
 pub struct AgentStream {
     /// The frames go here.
     pub stream: Box<dyn Duplex>,
+    /// What the agent says besides: quote it when the stream breaks.
+    pub log: AgentLog,
     /// Kept alive as long as the stream is used (child process, session).
     pub keep: Box<dyn Send>,
+}
+
+/// Starts agents: the only thing the campaign knows of a link.
+#[async_trait]
+pub trait Connector: Send + Sync {
+    /// The device, as a person would name it to the tool.
+    fn device(&self) -> String;
+
+    /// Starts an agent on the device and connects to it. Called again after every loss of the link.
+    ///
+    /// # Errors
+    /// [`TransportError`]; every call has a deadline.
+    async fn connect(&self) -> Result<AgentStream, TransportError>;
 }
 
 /// One device reachable over one kind of link.
@@ -77,11 +100,11 @@ pub trait Transport: Send + Sync {
     /// The device, as a person would name it to the tool: `adb:SERIAL`, `ssh:HOST`, `local`.
     fn device(&self) -> String;
 
-    /// Starts the agent with `args` and connects to its standard input and output.
+    /// Starts the agent (`argv[0]` is its program) and connects to its standard input and output.
     ///
     /// # Errors
     /// [`TransportError`]; every call has a deadline.
-    async fn open_agent(&self, args: &[String]) -> Result<AgentStream, TransportError>;
+    async fn open_agent(&self, argv: &[String]) -> Result<AgentStream, TransportError>;
 
     /// Runs a command on the device. `argv` is passed as words, never through a host shell.
     ///
