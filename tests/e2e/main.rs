@@ -1,0 +1,4 @@
+//! End to end, over the real binaries.
+
+mod support;
+mod sweep;
