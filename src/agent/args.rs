@@ -1,8 +1,11 @@
 //! The agent's command line.
 
 use super::{AgentError, Ended, ExitReason, Options, serve};
+use crate::device::this_machine;
+use crate::guard::{Launch, restore_from, restorer};
 use crate::protocol::RestoreReport;
 use lexopt::prelude::*;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,7 +39,7 @@ const RESTORE_INCOMPLETE: u8 = 7;
 enum Command {
     Serve,
     Restore,
-    Restorer,
+    Restorer(Vec<String>),
     Print(String),
 }
 
@@ -47,10 +50,16 @@ struct Args {
     state_dir: PathBuf,
 }
 
-/// The agent: `args` are its arguments without the name of the program.
+/// The agent as a program of its own: `args` are its arguments without the name of the program.
 pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
+    main_as(&[], args)
+}
+
+/// The agent as a subcommand: `prefix` are the words of the command line between this program's name and
+/// `args`; restorers are started with the same.
+pub fn main_as(prefix: &[&str], args: impl Iterator<Item = String>) -> ExitCode {
     match parse(args) {
-        Ok(args) => run(args),
+        Ok(args) => run(prefix, args),
         Err(error) => {
             eprintln!("opptune-agent: {error}. See `opptune-agent --help`");
             ExitCode::from(USAGE)
@@ -71,7 +80,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, lexopt::Error> {
                 parsed.command = match name.to_str() {
                     Some("serve") => Command::Serve,
                     Some("restore") => Command::Restore,
-                    Some("restorer") => Command::Restorer,
+                    Some("restorer") => Command::Restorer(words(parser.raw_args()?)?),
                     _ => return Err(Value(name).unexpected()),
                 }
             }
@@ -79,6 +88,10 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, lexopt::Error> {
         }
     }
     Ok(parsed)
+}
+
+fn words(rest: lexopt::RawArgs<'_>) -> Result<Vec<String>, lexopt::Error> {
+    rest.map(|word| word.string()).collect()
 }
 
 fn version() -> String {
@@ -98,24 +111,46 @@ pub fn default_state_dir() -> PathBuf {
     base.map_or_else(|| ROOT_STATE.into(), |base| base.join("opptune"))
 }
 
-fn run(args: Args) -> ExitCode {
-    match args.command {
+fn run(prefix: &[&str], args: Args) -> ExitCode {
+    let Args { command, root, state_dir } = args;
+    match command {
         Command::Print(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Command::Serve => serve_stdio(Options { root: args.root, state_dir: args.state_dir, signals: true }),
-        Command::Restore | Command::Restorer => ExitCode::SUCCESS,
+        Command::Serve => match Launch::this_program(&root) {
+            Ok(launch) => {
+                let prefix = prefix.iter().map(ToString::to_string).collect();
+                serve_stdio(Options { launch: Launch { prefix, ..launch }, state_dir, signals: true })
+            }
+            Err(error) => failed(&error),
+        },
+        Command::Restore => restore(&root, &state_dir),
+        Command::Restorer(order) => restorer::run(&order),
+    }
+}
+
+fn failed(error: &dyn Display) -> ExitCode {
+    eprintln!("opptune-agent: {error}");
+    ExitCode::FAILURE
+}
+
+fn restore(root: &Path, state_dir: &Path) -> ExitCode {
+    let device = this_machine(root);
+    match restore_from(state_dir, &*device.nodes, &*device.properties) {
+        Err(error) => failed(&error),
+        Ok(report) if report.complete() => {
+            println!("{} value(s) put back", report.restored);
+            ExitCode::SUCCESS
+        }
+        Ok(report) => incomplete(&report),
     }
 }
 
 fn serve_stdio(options: Options) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("opptune-agent: cannot start: {error}");
-            return ExitCode::FAILURE;
-        }
+        Err(error) => return failed(&error),
     };
     let stream = tokio::io::join(tokio::io::stdin(), tokio::io::stdout());
     let outcome = runtime.block_on(serve(Box::new(stream), options));

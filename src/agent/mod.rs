@@ -16,9 +16,10 @@ mod trial;
 mod watch;
 mod worker;
 
-pub use args::{default_state_dir, main};
+pub use args::{default_state_dir, main, main_as};
 pub use session::serve;
 
+use crate::guard::Launch;
 use crate::protocol::{FrameError, RestoreReport};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,8 +27,9 @@ use std::time::Duration;
 /// How a session is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Prefix of node files: `/`, or a directory that stands in for it in tests.
-    pub root: PathBuf,
+    /// How the restorer is started, and the prefix of node files: `/`, or a directory that stands in for it
+    /// in tests.
+    pub launch: Launch,
     /// Where the lock and the restore file are kept.
     pub state_dir: PathBuf,
     /// End the session on SIGINT, SIGTERM and SIGHUP. Off where the process is not the agent's own.
@@ -46,6 +48,9 @@ pub enum ExitReason {
     /// Nothing was heard from the host for this long.
     #[error("nothing was heard from the host for {0:?}")]
     LeaseLapsed(Duration),
+    /// No restorer stands by any more and none can be started.
+    #[error("{0}")]
+    NoRestorer(String),
     /// This signal came.
     #[error("{0}")]
     Signal(&'static str),

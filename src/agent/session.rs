@@ -56,8 +56,8 @@ pub async fn serve(stream: Box<dyn Duplex>, options: Options) -> Result<Ended, A
     let (mut reader, mut host) = Link::<ToAgent, ToHost>::new(stream, "host").split();
     let hello = greet(&mut reader, &mut host, &options).await?;
     let lease = Duration::from_millis(hello.lease_ms);
-    let Options { root, state_dir, signals } = options;
-    let places = Places { root, state_dir, lease: lease * RESTORER_LEASES };
+    let Options { launch, state_dir, signals } = options;
+    let places = Places { launch, state_dir, lease: lease * RESTORER_LEASES };
     let signals = Signals::new(signals)?;
     let (tell, events) = unbounded_channel();
     let worker = Worker::start(places, tell);
@@ -71,7 +71,7 @@ async fn greet(
     host: &mut LinkWriter<ToHost>,
     options: &Options,
 ) -> Result<HostHello, AgentError> {
-    let device = this_machine(&options.root);
+    let device = this_machine(&options.launch.root);
     let device = conditions::fingerprint(&*device.nodes, &*device.properties);
     let build = env!("CARGO_PKG_VERSION").to_owned();
     host.send(&ToHost::Hello(AgentHello { protocol: PROTOCOL_VERSION, build, device })).await?;
@@ -141,8 +141,8 @@ impl Session {
 
     async fn answer(&mut self, message: ToAgent) -> Result<Option<ExitReason>, FrameError> {
         self.heard = Instant::now();
-        if let Some(device) = self.worker.handle() {
-            device.feed();
+        if let Some(Err(error)) = self.worker.handle().map(|device| device.feed()) {
+            return Ok(Some(ExitReason::NoRestorer(error.to_string())));
         }
         match message {
             ToAgent::Ping { seq } => self.say(&ToHost::Pong { seq }).await?,

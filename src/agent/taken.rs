@@ -7,7 +7,7 @@ use super::conditions;
 use crate::companion;
 use crate::device::{self, Device, lock};
 use crate::engine::Engine;
-use crate::guard::Guard;
+use crate::guard::{Feeder, Guard, GuardError, Launch};
 use crate::knob;
 use crate::profile::{KnobSpec, Profile, ThermalSpec};
 use crate::protocol::{Failure, FailureClass, OpenRequest, Opened, RestoreReport};
@@ -41,8 +41,8 @@ pub struct Taken {
 /// Where the agent keeps and looks for things.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Prefix of node files.
-    pub root: PathBuf,
+    /// How restorers are started, and the prefix of node files.
+    pub launch: Launch,
     /// Directory of the lock and the restore file.
     pub state_dir: PathBuf,
     /// How long the restorer waits for a sign of life.
@@ -54,17 +54,18 @@ pub struct Places {
 #[derive(Clone)]
 pub struct Handle {
     guard: Arc<Mutex<Guard>>,
+    feeder: Feeder,
     /// The knobs.
     pub pins: SharedPins,
 }
 
 impl Handle {
-    /// The host was heard.
-    pub fn feed(&self) {
-        // A guard that is locked is at work at this moment: it needs no sign of life.
-        if let Ok(mut guard) = self.guard.try_lock() {
-            guard.feed();
-        }
+    /// The host was heard: renews the lease of the restorer.
+    ///
+    /// # Errors
+    /// When no restorer stands by: the device must be put back now.
+    pub fn feed(&self) -> Result<(), GuardError> {
+        self.feeder.feed()
     }
 
     /// Puts the device back, whatever the worker is doing: nothing is written by it from here on.
@@ -84,12 +85,14 @@ pub fn open(
     places: &Places,
     publish: impl FnOnce(Handle),
 ) -> Result<(Taken, Opened), Failure> {
-    let device = device::open(&request.profile, &places.root, request.seed)
+    let device = device::open(&request.profile, &places.launch.root, request.seed)
         .map_err(|e| untouched(FailureClass::Rejected, e, "Correct the profile"))?;
     let steal = request.steal_from.as_deref();
-    let guard = Guard::take(&device, &places.state_dir, &request.holder, steal, places.lease)
-        .map_err(|e| Cause::from(e).after(&RestoreReport::default()))?;
+    let Places { launch, state_dir, lease } = places;
+    let guard = Guard::take_with(&device, state_dir, &request.holder, steal, *lease, launch.clone())
+        .map_err(|e| Cause::from(e).untouched())?;
     let handle = Handle {
+        feeder: guard.feeder(),
         guard: Arc::new(Mutex::new(guard)),
         pins: Arc::new(Mutex::new(Pins::new(Vec::new(), &device))),
     };
