@@ -4,7 +4,6 @@
 use super::failure::{Cause, untouched};
 use super::pins::{HeldKnob, Pins, SharedPins};
 use super::conditions;
-use crate::companion;
 use crate::device::{self, Device, lock};
 use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
@@ -140,15 +139,8 @@ fn change(
     let mut guard = lock(&handle.guard);
     let knobs = hold_knobs(profile, device, &mut guard)?;
     let table_notes = knobs.iter().flat_map(|held| held.knob.info().table_notes.clone());
-    let mut notes: Vec<String> = table_notes.collect();
+    let notes: Vec<String> = table_notes.collect();
     let conditions = conditions::conditions(device, profile);
-    notes.extend(companion::apply(
-        &profile.companions,
-        profile.accept_thermal_risk,
-        &*device.nodes,
-        &*device.properties,
-        &mut guard,
-    )?);
     lock(&handle.pins).knobs = knobs;
     Ok((conditions, notes))
 }
