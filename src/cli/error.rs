@@ -4,6 +4,7 @@ use super::Exit;
 use crate::campaign::config::ConfigError;
 use crate::profile::ProfileError;
 use crate::protocol::{Failure, FailureClass, FrameError, RestoreReport};
+use crate::table::TableError;
 use crate::transport::TransportError;
 
 /// Why a command failed.
@@ -15,6 +16,9 @@ pub enum CliError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// The frequency table.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// The link to the device.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -61,7 +65,9 @@ impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Config(_) | CliError::Profile(_) | CliError::Usage(_) => Exit::Usage,
+            CliError::Config(_) | CliError::Profile(_) | CliError::Table(_) | CliError::Usage(_) => {
+                Exit::Usage
+            }
             CliError::Transport(TransportError::Refused { .. }) => Exit::Other,
             CliError::Transport(_) | CliError::Frame { .. } => Exit::Unavailable,
             CliError::Agent(failure) => of_class(failure.class),

@@ -8,6 +8,7 @@ mod exit;
 mod probe;
 mod restore;
 mod session;
+mod table;
 mod target;
 mod text;
 
@@ -41,6 +42,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Table(table::Args),
     Devices(devices::Args),
     Probe(probe::Args),
     CheckPins(probe::CheckArgs),
@@ -52,6 +54,7 @@ enum Command {
 impl Command {
     fn run(self) -> Result<Exit, CliError> {
         match self {
+            Command::Table(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Probe(args) => args.run(),
             Command::CheckPins(args) => args.run(),

@@ -4,6 +4,7 @@ use crate::campaign::journal::{Event, Line};
 use crate::profile::{Axis, Profile};
 use crate::protocol::Failure;
 use crate::search::{Goal, Point};
+use crate::stats::Sample;
 use crate::trial::{Choice, Combination, Measurement, Purpose, Setting, TrialId, Verdict};
 use crate::units::Opp;
 use std::collections::BTreeMap;
@@ -74,8 +75,9 @@ fn search(
 }
 
 fn spot(point: Point, all: &[&Measurement]) -> Option<Spot> {
-    let latency = median(all.iter().filter_map(|m| m.stage_latency()).map(|l| l.0))?;
-    let energy = median(all.iter().filter_map(|m| m.energy.as_ref()).map(|e| e.per_token.0));
+    let latency = Sample::from_iter(all.iter().filter_map(|m| m.stage_latency()).map(|l| l.0)).median()?;
+    let energy =
+        Sample::from_iter(all.iter().filter_map(|m| m.energy.as_ref()).map(|e| e.per_token.0)).median();
     Some(Spot { point, latency, energy, n: all.len() })
 }
 
@@ -167,11 +169,4 @@ fn series(
 /// The axis values of a spot: the one that is drawn along, and the other one.
 pub fn along(point: Point, gpu: bool) -> (Option<Opp>, Option<Opp>) {
     if gpu { (point.gpu, point.cpu) } else { (point.cpu, point.gpu) }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<_> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let (n, half) = (sorted.len(), sorted.len() / 2);
-    (n > 0).then(|| if n % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 })
 }

@@ -161,8 +161,13 @@ fn unit_label(unit: Option<&OppUnit>) -> &'static str {
 
 fn over_the_run(run: &Run) -> Markup {
     let x = "trial";
-    let heat = plot::Labels { title: "temperature at the start of each trial", x, y: "°C" };
-    let clock = plot::Labels { title: "mean clock of the leading knobs", x, y: "MHz (CPUs for a quota)" };
+    let heat = plot::Labels { title: "temperature at the start of each trial", x, y: "°C", legend: true };
+    let clock = plot::Labels {
+        title: "mean clock of the leading knobs",
+        x,
+        y: "MHz (CPUs for a quota)",
+        legend: true,
+    };
     html! {
         h2 { "Over the run" }
         @for svg in [
@@ -180,7 +185,7 @@ fn quality(run: &Run) -> Markup {
         h2 { "Pins, failures, drift" }
         (pairs(verdicts.iter().map(|(verdict, n)| (verdict.clone(), format!("{n} knob-trials")))))
         @if failures.is_empty() { p { "No attempt failed." } } @else {
-            p { (failures.len()) " attempts failed:" }
+            p { "Failed attempts: " (failures.len()) }
             ul { @for (id, failure, given_up) in failures {
                 li { (id.setting) ", repeat " (id.repeat) ": " (failure) @if given_up { strong { " (given up)" } } }
             } }

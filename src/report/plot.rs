@@ -36,6 +36,8 @@ pub struct Labels<'a> {
     pub x: &'a str,
     /// Beside it.
     pub y: &'a str,
+    /// Whether the series are named in the plot.
+    pub legend: bool,
 }
 
 /// Latency against energy: every combination measured, the default governors, the budget and the choice.
@@ -47,8 +49,8 @@ pub fn scatter(search: &Search) -> Option<String> {
     let chosen = search.spots.iter().find(|s| Some(s.point) == search.best).and_then(place);
     let all = || spots.iter().chain(&baseline);
     let (xs, ys) = (span(all().map(|p| p.0))?, span(all().map(|p| p.1).chain(bound_energy(search)))?);
-    let labels = Labels { title: "energy over latency", x: "latency, ms", y: "mJ per token" };
-    draw((460, 320), &labels, xs.clone(), ys.clone(), |chart| {
+    let labels = Labels { title: "energy over latency", x: "latency, ms", y: "mJ per token", legend: true };
+    draw((940, 320), &labels, xs.clone(), ys.clone(), |chart| {
         let budget: Vec<_> = match search.goal {
             Some(Goal::LowestLatency { within }) => vec![(xs.start, within.0), (xs.end, within.0)],
             Some(Goal::LowestEnergy { within }) => vec![(within.0, ys.start), (within.0, ys.end)],
@@ -89,7 +91,7 @@ pub fn curves(search: &Search, gpu: bool, unit_label: &str) -> Vec<String> {
     let chosen_line = search.best.map(|best| along(best, gpu).1);
     let one = |energy: bool, title: &str, y: &str| {
         let lines = lines(&search.spots, gpu, value(energy));
-        let labels = Labels { title, x: unit_label, y };
+        let labels = Labels { title, x: unit_label, y, legend: false };
         let all = || lines.values().flatten();
         let (xs, ys) = (span(all().map(|p| p.0))?, span(all().map(|p| p.1))?);
         draw((460, 260), &labels, xs, ys, |chart| {
@@ -164,6 +166,7 @@ fn frame(
     ys: Range<f64>,
     content: impl FnOnce(&mut Chart) -> Drawn,
 ) -> Drawn {
+    let (x_digits, y_digits) = (digits(&xs), digits(&ys));
     let mut chart = ChartBuilder::on(area)
         .caption(labels.title, ("sans-serif", 14))
         .margin(6)
@@ -177,19 +180,32 @@ fn frame(
         .y_desc(labels.y)
         .x_labels(6)
         .y_labels(6)
+        .x_label_formatter(&|x| format!("{x:.x_digits$}"))
+        .y_label_formatter(&|y| format!("{y:.y_digits$}"))
         .bold_line_style(BLACK.mix(0.08))
         .light_line_style(TRANSPARENT)
         .label_style(("sans-serif", 11))
         .axis_desc_style(("sans-serif", 12))
         .draw()?;
     content(&mut chart)?;
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.15))
-        .label_font(("sans-serif", 11))
-        .draw()?;
+    if labels.legend {
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.85))
+            .border_style(BLACK.mix(0.15))
+            .label_font(("sans-serif", 11))
+            .draw()?;
+    }
     area.present()?;
     Ok(())
+}
+
+/// Decimals that tell six labels of a range apart.
+fn digits(range: &Range<f64>) -> usize {
+    match range.end - range.start {
+        wide if wide > 20.0 => 0,
+        middle if middle > 2.0 => 1,
+        _ => 2,
+    }
 }

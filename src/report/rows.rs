@@ -1,12 +1,13 @@
 //! The entries of a frequency table as text, for terminals and pages alike.
 
-use crate::table::{Entry, Expected, Spread, Table};
+use crate::stats::relative;
+use crate::table::{Entry, Expected, Spread, Table, range_text};
 use crate::trial::{Choice, EnergyKind, KnobId, Origin, Stage};
 use crate::units::OppUnit;
 
 /// One entry as text, cell by cell under [`headings`].
 pub fn cells(table: &Table, entry: &Entry) -> Vec<String> {
-    let mut cells = vec![entry.stage.to_string(), tokens(entry)];
+    let mut cells = vec![entry.stage.to_string(), range_text(entry)];
     cells.extend(knobs(table).map(|(knob, unit)| pin(entry, knob, unit)));
     let (here, there) = (&entry.expected, &entry.baseline);
     cells.push(latency(entry.stage, here));
@@ -47,7 +48,7 @@ pub fn note(entry: &Entry) -> Option<String> {
         format!(
             "{} {}: no combination is within the budget; left to the default governors",
             entry.stage,
-            tokens(entry)
+            range_text(entry)
         )
     })
 }
@@ -65,14 +66,6 @@ fn pin(entry: &Entry, knob: &KnobId, unit: OppUnit) -> String {
     }
 }
 
-fn tokens(entry: &Entry) -> String {
-    match (entry.from_tokens, entry.to_tokens) {
-        (0 | 1, None) => "any".into(),
-        (from, None) => format!("{from}+"),
-        (from, Some(to)) => format!("{from}-{to}"),
-    }
-}
-
 fn latency(stage: Stage, expected: &Expected) -> String {
     match stage {
         Stage::Prefill => format!("TTFT {:.1} ms", expected.latency_ms.median),
@@ -86,7 +79,7 @@ fn energy(expected: &Expected) -> String {
 
 fn change(here: Option<Spread>, there: Option<Spread>) -> String {
     match (here, there) {
-        (Some(h), Some(t)) if t.median > 0.0 => format!("{:+.1} %", (h.median / t.median - 1.0) * 100.0),
+        (Some(h), Some(t)) if t.median > 0.0 => format!("{:+.1} %", relative(h.median, t.median) * 100.0),
         _ => "-".into(),
     }
 }
