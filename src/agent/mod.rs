@@ -12,6 +12,8 @@ mod pins;
 mod session;
 mod signals;
 mod taken;
+#[cfg(test)]
+mod tests;
 mod trial;
 mod watch;
 mod worker;
