@@ -151,6 +151,12 @@ impl Fake {
         self.state().writes.iter().map(|(path, _)| path.clone()).collect()
     }
 
+    /// The text of every node.
+    pub fn everything(&self) -> BTreeMap<String, String> {
+        let paths: Vec<String> = self.state().nodes.keys().cloned().collect();
+        paths.into_iter().map(|p| (p.clone(), self.read(&NodePath::new(p).unwrap()).unwrap())).collect()
+    }
+
     /// How many writes were refused because they crossed.
     pub fn refusals(&self) -> u32 {
         self.state().refusals
