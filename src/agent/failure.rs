@@ -1,6 +1,7 @@
 //! What the host is told when something failed: the class decides, the words are for people.
 
 use super::gate::GateError;
+use crate::companion::CompanionError;
 use crate::engine::EngineError;
 use crate::guard::GuardError;
 use crate::knob::KnobError;
@@ -95,18 +96,17 @@ impl From<EngineError> for Cause {
 
 impl From<GuardError> for Cause {
     fn from(error: GuardError) -> Self {
-        let (class, next) = match &error {
-            GuardError::Held { .. } | GuardError::NotTheHolder { .. } => {
-                (FailureClass::Gate, "Wait for its holder, or steal it by that name")
-            }
-            GuardError::Dirty { .. } | GuardError::Foreign { .. } => {
-                (FailureClass::Gate, "Run `opptune restore` on this device")
-            }
-            GuardError::State { .. } => (FailureClass::Permanent, "Give another directory with --state-dir"),
-            GuardError::Restorer { .. } => {
-                (FailureClass::Permanent, "Check that the agent file is executable")
-            }
-        };
-        Cause { class, what: error.to_string(), next }
+        Cause {
+            class: error.class(),
+            what: error.to_string(),
+            next: "Run `opptune restore` to see what is owed",
+        }
+    }
+}
+
+impl From<CompanionError> for Cause {
+    fn from(error: CompanionError) -> Self {
+        let next = "Correct the companions of the profile, then try again";
+        Cause { class: error.class(), what: error.to_string(), next }
     }
 }

@@ -4,6 +4,7 @@
 use super::conditions;
 use super::failure::{Cause, untouched};
 use super::pins::{HeldKnob, Pins, SharedPins};
+use crate::companion;
 use crate::device::{self, Device, lock};
 use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
@@ -130,18 +131,20 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
     Ok((taken, opened))
 }
 
-/// Everything of opening that saves or writes: finds the knobs, notes the conditions they were found in, puts
-/// companions out of the way. The guard is locked all the while, so that a restore comes before or after it.
+/// Everything of opening that saves or writes: notes the conditions, puts companions out of the way, finds the
+/// knobs. The guard is locked all the while, so that a restore comes before or after it.
 fn change(
     profile: &Profile,
     device: &Device,
     handle: &Handle,
 ) -> Result<(BTreeMap<String, String>, Vec<String>), Cause> {
     let mut guard = lock(&handle.guard);
-    let knobs = hold_knobs(profile, device, &mut guard)?;
-    let table_notes = knobs.iter().flat_map(|held| held.knob.info().table_notes.clone());
-    let notes: Vec<String> = table_notes.collect();
     let conditions = conditions::conditions(device, profile);
+    let (nodes, properties) = (&*device.nodes, &*device.properties);
+    let risk = profile.accept_thermal_risk;
+    let mut notes = companion::apply(&profile.companions, risk, nodes, properties, &mut guard)?;
+    let knobs = hold_knobs(profile, device, &mut guard)?;
+    notes.extend(knobs.iter().flat_map(|held| held.knob.info().table_notes.clone()));
     lock(&handle.pins).knobs = knobs;
     Ok((conditions, notes))
 }

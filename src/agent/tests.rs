@@ -135,7 +135,7 @@ fn a_baseline_and_a_pinned_trial_come_back_measured() {
     assert_eq!(baseline.knobs[&gpu].verdict, Verdict::Free);
     assert!(baseline.knobs[&gpu].seen_mean.is_some());
     assert!(baseline.latency.tpot.unwrap().0 > 0.0 && baseline.latency.ttft.is_none());
-    assert!(baseline.passes > 1 && baseline.end.since(baseline.start) >= Duration::from_secs(1));
+    assert!(baseline.passes > 0 && baseline.end.since(baseline.start) >= Duration::from_secs(1));
     let energy = baseline.energy.unwrap();
     assert!(energy.per_token.0 > 0.0 && !energy.too_short, "{energy:?}");
     assert!(baseline.heat.start.contains_key("soc_therm"));
@@ -247,7 +247,7 @@ fn a_heartbeat_keeps_the_lease() {
 
 #[test]
 fn what_was_given_back_must_be_opened_again() {
-    session(|mut host| async move {
+    let (ended, ()) = session(|mut host| async move {
         host.open(LONG).await;
         host.run(trial(Stage::Decode, 32, &[("gpu", 471_000)])).await;
         host.say(ToAgent::Restore).await;
@@ -264,6 +264,7 @@ fn what_was_given_back_must_be_opened_again() {
         host.say(ToAgent::Open(Box::new(request()))).await;
         assert!(matches!(host.hear().await, Some(ToHost::Opened(_))));
     });
+    assert_eq!(ended.unwrap().reason, ExitReason::HostGone);
 }
 
 #[test]

@@ -26,6 +26,8 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+/// The bindings, as Cargo.toml pins them; they carry the llama.cpp sources.
+const BINDINGS: &str = "llama-cpp-2 0.1.160";
 /// Context length an engine starts with; it grows when a workload needs more.
 const FIRST_CONTEXT: u32 = 1024;
 /// Most prompt tokens given to the backend at once (llama.cpp's default).
@@ -192,7 +194,10 @@ impl Engine for LlamaEngine {
         self.ensure_context(workload.prompt_tokens + written)?;
         self.draw_prompt(workload.prompt_tokens, workload.seed)?;
         self.prefill(cancel)?;
-        self.pass(workload, cancel).map(drop)
+        match workload.setting.stage {
+            Stage::Prefill => Ok(()),
+            Stage::Decode => self.decode(workload.setting.tokens, cancel).map(drop),
+        }
     }
 
     fn pass(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {
@@ -261,15 +266,20 @@ fn load_model(file: &Path, gpu_layers: u32) -> Result<LlamaModel, EngineError> {
         .map_err(|e| EngineError::Rejected(format!("llama.cpp does not take {}: {e}", file.display())))
 }
 
+/// Bindings, devices and the CPU features that llama.cpp was compiled for.
 fn build() -> String {
     let devices = llama_cpp_2::list_llama_ggml_backend_devices();
     let devices: Vec<_> = devices.iter().map(|d| format!("{} ({})", d.name, d.description.trim())).collect();
-    format!(
-        "llama-cpp-2 {}, {}; {}",
-        env!("OPPTUNE_LLAMA_VERSION"),
-        devices.join(", "),
-        env!("OPPTUNE_LLAMA_FLAGS")
-    )
+    format!("{BINDINGS}; {}; {}", devices.join(", "), cpu_features())
+}
+
+fn cpu_features() -> String {
+    // SAFETY: the call has no preconditions; it returns a static, NUL-terminated buffer that the next call
+    // rewrites with the same text, and the text is copied before anything else can call it.
+    let text = unsafe { std::ffi::CStr::from_ptr(llama_cpp_sys_2::llama_print_system_info()) };
+    let text = text.to_string_lossy();
+    let on = text.split('|').filter_map(|pair| pair.trim().strip_suffix(" = 1"));
+    on.map(|name| name.trim_start_matches("CPU : ")).collect::<Vec<_>>().join(" ")
 }
 
 fn describe(file: &Path, model: &LlamaModel) -> Result<EngineInfo, EngineError> {
