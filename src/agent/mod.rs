@@ -19,6 +19,7 @@ mod watch;
 mod worker;
 
 pub use args::{default_state_dir, main, main_as};
+pub use conditions::fingerprint;
 pub use session::serve;
 
 use crate::guard::Launch;

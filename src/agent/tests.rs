@@ -3,12 +3,13 @@
 use super::{AgentError, Ended, ExitReason, Options, serve};
 use crate::engine::{EngineKind, EngineSpec};
 use crate::guard::Launch;
-use crate::profile;
+use crate::profile::{self, CompanionAction, CompanionSpec};
 use crate::protocol::{FailureClass, HostHello, Link, OpenRequest, PROTOCOL_VERSION, ToAgent, ToHost};
 use crate::trial::{
     Choice, Combination, GateSpec, KnobId, Measurement, Origin, Purpose, Setting, Stage, TrialId, TrialSpec,
     Verdict,
 };
+use crate::twin;
 use crate::units::Opp;
 use std::time::Duration;
 
@@ -53,8 +54,12 @@ impl Host {
     }
 
     async fn open(&mut self, lease_ms: u64) {
+        self.open_with(request(), lease_ms).await;
+    }
+
+    async fn open_with(&mut self, request: OpenRequest, lease_ms: u64) {
         self.greet(PROTOCOL_VERSION, lease_ms).await;
-        self.say(ToAgent::Open(Box::new(request()))).await;
+        self.say(ToAgent::Open(Box::new(request))).await;
         let answer = self.hear().await;
         let Some(ToHost::Opened(opened)) = answer else { panic!("{answer:?}") };
         assert_eq!(opened.origin, Origin::Simulated);
@@ -81,6 +86,38 @@ fn request() -> OpenRequest {
         holder: "test".into(),
         energy: None,
     }
+}
+
+/// A device that misbehaves: the twin is told through its control node, as by a companion that does not take.
+fn misbehaving(command: &str) -> OpenRequest {
+    let mut request = request();
+    request.profile.companions = vec![CompanionSpec {
+        id: "misbehave".into(),
+        action: CompanionAction::Node {
+            path: twin::CONTROL.into(),
+            value: command.into(),
+            restore: Some("calm".into()),
+            bracketed: false,
+        },
+        optional: true,
+        thermal: false,
+    }];
+    request
+}
+
+/// What becomes of a decode with the GPU pinned on a device that misbehaves.
+fn pinned_on(command: &str) -> ToHost {
+    let (_, told) = session(|mut host| async move {
+        host.open_with(misbehaving(command), LONG).await;
+        host.say(ToAgent::Run(Box::new(trial(Stage::Decode, 32, &[("gpu", 471_000)])))).await;
+        host.hear().await
+    });
+    told.unwrap()
+}
+
+fn gpu_verdict(told: &ToHost) -> &Verdict {
+    let ToHost::Finished(measurement) = told else { panic!("{told:?}") };
+    &measurement.knobs[&KnobId("gpu".into())].verdict
 }
 
 fn trial(stage: Stage, tokens: u32, pins: &[(&str, u64)]) -> TrialSpec {
@@ -284,4 +321,29 @@ fn a_host_that_does_not_say_hello_is_refused() {
         host.say(ToAgent::Ping { seq: 1 }).await;
     });
     assert!(matches!(ended, Err(AgentError::NoHello)), "{ended:?}");
+}
+
+#[test]
+fn a_daemon_that_keeps_rewriting_the_pin_contends() {
+    let told = pinned_on("fight gpu 100");
+    assert!(matches!(gpu_verdict(&told), Verdict::Contended { reapplied: 3 }), "{told:?}");
+}
+
+#[test]
+fn a_clamp_is_told_with_its_source() {
+    let told = pinned_on("clamp gpu 302000");
+    assert!(matches!(gpu_verdict(&told), Verdict::Clamped { by } if by.starts_with("clock_info")), "{told:?}");
+}
+
+#[test]
+fn a_clamp_that_comes_and_goes_is_a_clamp() {
+    let told = pinned_on("flap gpu 302000 300");
+    assert!(matches!(gpu_verdict(&told), Verdict::Clamped { .. }), "{told:?}");
+}
+
+#[test]
+fn writes_that_do_nothing_do_not_stick() {
+    let told = pinned_on("deaf gpu");
+    let ToHost::TrialFailed { failure, .. } = &told else { panic!("{told:?}") };
+    assert_eq!(failure.class, FailureClass::Transient, "{failure}");
 }
