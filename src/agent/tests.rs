@@ -332,7 +332,10 @@ fn a_daemon_that_keeps_rewriting_the_pin_contends() {
 #[test]
 fn a_clamp_is_told_with_its_source() {
     let told = pinned_on("clamp gpu 302000");
-    assert!(matches!(gpu_verdict(&told), Verdict::Clamped { by } if by.starts_with("clock_info")), "{told:?}");
+    assert!(
+        matches!(gpu_verdict(&told), Verdict::Clamped { by } if by.starts_with("clock_info")),
+        "{told:?}"
+    );
 }
 
 #[test]
