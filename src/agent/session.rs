@@ -91,12 +91,31 @@ async fn greet(
 }
 
 impl Session {
-    async fn run(
-        mut self,
+    async fn run(mut self, reader: LinkReader<ToAgent>, signals: Signals) -> Result<Ended, AgentError> {
+        let ended = self.listen(reader, signals).await;
+        let restored = self.end().await;
+        let farewell = match &ended {
+            Ok(ExitReason::Bye) => Some(ToHost::Bye(restored.clone())),
+            // A host of another build is told what it said wrong.
+            Err(error @ FrameError::Malformed { .. }) => Some(ToHost::Failed(misspoken(error))),
+            _ => None,
+        };
+        if let Some(message) = farewell {
+            // If the host left meanwhile the exit code still tells.
+            let _ = self.say(&message).await;
+        }
+        match ended {
+            Ok(reason) => Ok(Ended { reason, restored }),
+            Err(error) => Err(AgentError::Link { error, restored }),
+        }
+    }
+
+    async fn listen(
+        &mut self,
         mut reader: LinkReader<ToAgent>,
         mut signals: Signals,
-    ) -> Result<Ended, AgentError> {
-        let ended = loop {
+    ) -> Result<ExitReason, FrameError> {
+        loop {
             let turn = tokio::select! {
                 biased;
                 name = signals.next() => Turn::Signal(name),
@@ -104,17 +123,9 @@ impl Session {
                 event = self.events.recv() => Turn::Worker(event),
                 () = sleep_until(self.heard + self.lease) => Turn::Lapsed,
             };
-            match self.take(turn).await {
-                Ok(None) => {}
-                Ok(Some(reason)) => break Ok(reason),
-                Err(error) => break Err(error),
+            if let Some(reason) = self.take(turn).await? {
+                return Ok(reason);
             }
-        };
-        let bye = matches!(ended, Ok(ExitReason::Bye));
-        let restored = self.end(bye).await;
-        match ended {
-            Ok(reason) => Ok(Ended { reason, restored }),
-            Err(error) => Err(AgentError::Link { error, restored }),
         }
     }
 
@@ -186,19 +197,14 @@ impl Session {
         timeout(self.lease, self.host.send(message)).await.map_err(late)?
     }
 
-    /// Stops the engine at once, puts the device back, and says so if the host still listens.
-    async fn end(mut self, bye: bool) -> RestoreReport {
+    /// Stops the engine at once and puts the device back.
+    async fn end(&mut self) -> RestoreReport {
         self.stop_trial();
         self.give(Job::Restore);
-        let restored = match timeout(STOP_DEADLINE, self.last_answer()).await {
+        match timeout(STOP_DEADLINE, self.last_answer()).await {
             Ok(report) => report,
-            Err(_) => return self.end_without_worker().await,
-        };
-        if bye {
-            // The host asked for this answer; if it left meanwhile the exit code still tells.
-            let _ = self.say(&ToHost::Bye(restored.clone())).await;
+            Err(_) => self.end_without_worker().await,
         }
-        restored
     }
 
     async fn last_answer(&mut self) -> RestoreReport {
@@ -213,7 +219,7 @@ impl Session {
     }
 
     /// The worker hangs in an engine or a driver: the device is put back past it.
-    async fn end_without_worker(self) -> RestoreReport {
+    async fn end_without_worker(&mut self) -> RestoreReport {
         let device = self.worker.handle();
         self.worker.abandon();
         let restore = move || device.map(|device| device.restore()).unwrap_or_default();
@@ -242,6 +248,15 @@ fn unable() -> Failure {
         what: "this agent only runs trials".into(),
         state: "The session goes on".into(),
         next: "Use an agent of a build that probes".into(),
+    }
+}
+
+fn misspoken(error: &FrameError) -> Failure {
+    Failure {
+        class: FailureClass::Permanent,
+        what: error.to_string(),
+        state: "The session is over and the device was put back".into(),
+        next: "Use host and agent of the same opptune version".into(),
     }
 }
 

@@ -63,7 +63,7 @@ impl Worker {
     }
 
     /// Leaves the thread to itself: it hangs, and the device was put back without it.
-    pub fn abandon(mut self) {
+    pub fn abandon(&mut self) {
         self.thread = None;
     }
 }
@@ -138,9 +138,10 @@ impl Bench {
     }
 
     fn give_back(&mut self) -> RestoreReport {
-        self.taken = None;
         let handle = lock(&self.handle).take();
-        handle.map(|handle| handle.restore()).unwrap_or_default()
+        let report = handle.map(|handle| handle.restore()).unwrap_or_default();
+        self.taken = None;
+        report
     }
 
     fn panicked(&mut self, panic: &(dyn Any + Send)) -> Failure {
