@@ -153,7 +153,12 @@ mod tests {
         GateSpec { start_celsius: Some(Celsius(35.0)), timeout_s: 30, ..GateSpec::default() }
     }
 
-    fn wait(nodes: &MapNodes, clock: &StepClock, zone: &str, cancel: &Cancel) -> (Result<(), GateError>, u32) {
+    fn wait(
+        nodes: &MapNodes,
+        clock: &StepClock,
+        zone: &str,
+        cancel: &Cancel,
+    ) -> (Result<(), GateError>, u32) {
         let (zones, spec, mut told) = (zones(ZoneRole::Soc), spec(), 0);
         let gate = Gate { nodes, clock, zones: &zones, zone, spec: &spec, found_at_open: None };
         (gate.wait(cancel, |_| told += 1), told)

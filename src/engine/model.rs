@@ -36,7 +36,11 @@ impl Place {
             EngineError::Rejected(format!(
                 "there is no model `{name}` (looked for {}); run scripts/fetch-model.sh for smollm2-135m, or \
                  give the path of a GGUF file",
-                if tried.is_empty() { "a cache directory, but HOME is not set".into() } else { tried.join(", ") }
+                if tried.is_empty() {
+                    "a cache directory, but HOME is not set".into()
+                } else {
+                    tried.join(", ")
+                }
             ))
         })
     }
@@ -46,7 +50,9 @@ impl Place {
             _ if name.is_empty() => Vec::new(),
             (Some(rest), Some(home)) => vec![home.join(rest)],
             _ if name.contains('/') => vec![Path::new(name).to_owned()],
-            _ => self.cache.iter().flat_map(|dir| [dir.join(name), dir.join(format!("{name}.gguf"))]).collect(),
+            _ => {
+                self.cache.iter().flat_map(|dir| [dir.join(name), dir.join(format!("{name}.gguf"))]).collect()
+            }
         }
     }
 }

@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn sentinels_and_zeros_are_no_values() {
         for current in ["0", "-2147483648", "2147483647"] {
-            let found = Gauge::open("", Known::default(), &nodes(current, "Discharging", "0"), &StepClock::default());
+            let found =
+                Gauge::open("", Known::default(), &nodes(current, "Discharging", "0"), &StepClock::default());
             assert!(found.is_err(), "{current}");
         }
     }
@@ -212,11 +213,8 @@ mod tests {
     #[test]
     fn a_known_gauge_is_not_looked_at() {
         let clock = StepClock::default();
-        let known = Known {
-            unit: Some(CurrentUnit::MicroAmp),
-            sign: Some(Sign::Negative),
-            period_ms: Some(175.8),
-        };
+        let known =
+            Known { unit: Some(CurrentUnit::MicroAmp), sign: Some(Sign::Negative), period_ms: Some(175.8) };
         let gauge = Gauge::open("maxfg", known, &nodes("-500000", "Discharging", "0"), &clock).unwrap();
         assert_eq!((gauge.info().period_ms, clock.now()), (175.8, BootNanos(0)));
     }

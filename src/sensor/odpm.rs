@@ -70,9 +70,8 @@ impl EnergySource for Odpm {
 fn chips(nodes: &dyn Nodes) -> Result<Vec<NodePath>, NodeError> {
     let root = class("/sys/bus/iio/devices")?;
     let names = nodes.list(&root)?;
-    let is_odpm = |chip: &NodePath| {
-        read_trimmed(nodes, &chip.join("name")).is_ok_and(|name| name.ends_with("-odpm"))
-    };
+    let is_odpm =
+        |chip: &NodePath| read_trimmed(nodes, &chip.join("name")).is_ok_and(|name| name.ends_with("-odpm"));
     let chips: Vec<NodePath> = names.iter().map(|name| root.join(name)).filter(is_odpm).collect();
     if chips.is_empty() { Err(silent(root, "no device here is an odpm")) } else { Ok(chips) }
 }
