@@ -8,12 +8,14 @@
 
 mod attempt;
 pub mod axes;
+mod compare;
 
 pub mod config;
 mod connect;
 pub mod identity;
 pub mod journal;
 pub mod ledger;
+mod merge;
 
 mod observe;
 mod outcome;
@@ -24,8 +26,13 @@ mod rundir;
 mod session;
 mod tabulate;
 
+pub use compare::{Comparison, Found, compare};
+pub use merge::{Run, merge};
 pub use observe::{Observer, Update};
 pub use outcome::{CampaignError, End, Outcome};
 pub use run::Campaign;
 pub use rundir::{RunDir, RunDirError};
 pub use tabulate::table_of;
+
+#[cfg(test)]
+mod tests;

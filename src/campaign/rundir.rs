@@ -194,7 +194,8 @@ mod tests {
         let date = jiff::civil::date(2026, 2, 3);
         let make =
             || RunDir::create(&results.path().join("results"), date, "Pixel 7 / Pro", "night.1").unwrap();
-        let names = [make(), make(), make()].map(|run| run.path().file_name().unwrap().to_owned());
+        let names =
+            [make(), make(), make()].map(|run| run.path().file_name().unwrap().to_str().unwrap().to_owned());
         assert_eq!(names, ["", "-2", "-3"].map(|end| format!("2026-02-03-pixel-7---pro-night.1{end}")));
         assert!(make().samples().is_dir());
     }
