@@ -11,6 +11,7 @@ pub mod campaign;
 #[cfg(feature = "host")]
 pub mod cli;
 pub mod clock;
+pub mod companion;
 pub mod device;
 pub mod engine;
 pub mod guard;

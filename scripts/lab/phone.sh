@@ -99,7 +99,7 @@ environment() {
 
 down() {
     if running; then
-        if [ "${1:-}" != hard ]; then
+        if [ "${1:-}" != hard ] && [ "$(monitor 'info status')" = 'VM status: running' ]; then
             OPPTUNE_LAB_PHONE_TIMEOUT=20 in_phone 'sync; poweroff -f' >/dev/null 2>&1 || true
             wait_for 10 gone "$RUN/pid" || true
         fi

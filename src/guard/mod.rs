@@ -14,8 +14,16 @@ pub enum Target {
     Node(NodePath),
     /// An Android property.
     Property(String),
-    /// A directory to remove (a cgroup of ours); `write` is unused.
-    Directory(NodePath),
+    /// A cgroup of ours: its processes go to `home`, then it is removed; `write` is unused. Emptying it by its
+    /// own list of processes, not by a saved process id, cannot move a stranger that was given the same id.
+    Cgroup {
+        /// The directory.
+        dir: NodePath,
+        /// Where its processes came from.
+        home: NodePath,
+    },
+    /// A kernel wakelock of this name to drop; `write` is unused.
+    Wakelock(String),
 }
 
 /// How a restored value is verified.

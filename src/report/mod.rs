@@ -1,1 +1,248 @@
-//! Placeholder.
+//! The report of a run: one self-contained HTML page with its plots inline. It loads nothing from anywhere.
+
+mod data;
+mod plot;
+pub mod rows;
+
+use crate::campaign::config::SweepConfig;
+use crate::campaign::journal::{Event, Line};
+use crate::profile::Profile;
+use crate::search::{Goal, Point};
+use crate::table::Table;
+use crate::trial::{EnergyKind, Origin};
+use crate::units::OppUnit;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::collections::BTreeMap;
+
+/// Everything a report is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Name of the run.
+    pub name: &'a str,
+    /// Its configuration.
+    pub config: &'a SweepConfig,
+    /// Its profile.
+    pub profile: &'a Profile,
+    /// Its journal.
+    pub events: &'a [Line],
+    /// Its table, if it is complete.
+    pub table: Option<&'a Table>,
+}
+
+/// The page. All text from devices and configurations is escaped.
+pub fn render(run: &Run) -> String {
+    let warnings = rows::warnings(origin(run), energy_kind(run));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (run.name) " - opptune" }
+                style { (PreEscaped(include_str!("style.css"))) }
+            }
+            body {
+                header {
+                    h1 { (run.name) }
+                    p { (run.profile.title) " · " (origin(run)) " · opptune " (env!("CARGO_PKG_VERSION")) }
+                }
+                @for warning in warnings { p.warning { (warning) } }
+                (answer(run))
+                (searches(run))
+                (over_the_run(run))
+                (quality(run))
+                (conditions(run))
+            }
+        }
+    }
+    .into_string()
+}
+
+fn origin(run: &Run) -> Origin {
+    let first = data::measurements(run.events).next();
+    first.map_or(if run.profile.twin.is_some() { Origin::Simulated } else { Origin::Measured }, |m| m.origin)
+}
+
+fn energy_kind(run: &Run) -> Option<EnergyKind> {
+    data::measurements(run.events).find_map(|m| m.energy.as_ref()).map(|e| e.source.kind)
+}
+
+fn answer(run: &Run) -> Markup {
+    html! {
+        h2 { "Frequency table" }
+        @match run.table {
+            None => p { "The run is not complete: there is no table yet. Go on with " code { "opptune resume" } "." },
+            Some(table) => {
+                div.wide { table {
+                    thead { tr { @for heading in rows::headings(table) { th { (heading) } } } }
+                    tbody { @for entry in &table.entries { tr {
+                        @for cell in rows::cells(table, entry) { td { (cell) } }
+                    } } }
+                } }
+                @for note in table.entries.iter().filter_map(rows::note) { p.warning { (note) } }
+                p.fine {
+                    "Latency is the time to first token (TTFT) for prefill and the time per output token (TPOT) for decode. "
+                    "Energy is per token of the stage. Changes are against the device's default governors on the same setting."
+                }
+            }
+        }
+    }
+}
+
+fn searches(run: &Run) -> Markup {
+    html! {
+        h2 { "Searches" }
+        @for search in data::searches(run.profile, run.events) { (one_search(run, &search)) }
+    }
+}
+
+fn one_search(run: &Run, search: &data::Search) -> Markup {
+    let units = units(run);
+    html! {
+        section {
+            h3 { (search.setting) }
+            p {
+                @if let Some(goal) = search.goal { (goal_text(goal)) ". " }
+                @match search.best {
+                    Some(best) => { "Chosen: " strong { (point_text(run, &units, best)) } ". " }
+                    None if search.goal.is_some() => { strong { "No combination meets the goal. " } }
+                    None => { "Not decided yet. " }
+                }
+                (search.spots.len()) " combinations measured."
+            }
+            @match plot::scatter(search) {
+                Some(svg) => (PreEscaped(svg)),
+                None => p.fine { "No plot: no energy was available, or nothing was measured." },
+            }
+            @for (gpu, axis) in [(true, &run.profile.axes.gpu), (false, &run.profile.axes.cpu)] {
+                @if let Some(axis) = axis {
+                    @let label = format!("{}, {}", axis.lead, unit_label(units.get(&axis.lead.0)));
+                    @for svg in plot::curves(search, gpu, &label) { (PreEscaped(svg)) }
+                }
+            }
+        }
+    }
+}
+
+fn goal_text(goal: Goal) -> String {
+    match goal {
+        Goal::LowestLatency { within } => format!("Lowest latency within {within} per token"),
+        Goal::LowestEnergy { within } => format!("Lowest energy within a latency of {within}"),
+    }
+}
+
+fn point_text(run: &Run, units: &BTreeMap<String, OppUnit>, point: Point) -> String {
+    let axes = [(&run.profile.axes.gpu, point.gpu), (&run.profile.axes.cpu, point.cpu)];
+    let pins = axes.into_iter().filter_map(|(axis, opp)| {
+        let lead = &axis.as_ref()?.lead;
+        Some(format!("{lead} {}", opp?.show(*units.get(&lead.0)?)))
+    });
+    pins.collect::<Vec<_>>().join(", ")
+}
+
+/// Units of the knobs, as the device said when it was opened.
+fn units(run: &Run) -> BTreeMap<String, OppUnit> {
+    let opened = run.events.iter().rev().find_map(|line| match &line.event {
+        Event::Opened { opened, .. } => Some(opened),
+        _ => None,
+    });
+    opened.into_iter().flat_map(|o| &o.knobs).map(|k| (k.id.0.clone(), k.unit)).collect()
+}
+
+/// Plots divide operating points by 1000, whatever they count.
+fn unit_label(unit: Option<&OppUnit>) -> &'static str {
+    match unit {
+        Some(OppUnit::KiloHertz) => "MHz",
+        Some(OppUnit::MegaBytesPerSecond) => "GB/s",
+        Some(OppUnit::CpuPermille) => "CPUs",
+        Some(OppUnit::Index) | None => "thousands",
+    }
+}
+
+fn over_the_run(run: &Run) -> Markup {
+    let x = "trial";
+    let heat = plot::Labels { title: "temperature at the start of each trial", x, y: "°C", legend: true };
+    let clock = plot::Labels {
+        title: "mean clock of the leading knobs",
+        x,
+        y: "MHz (CPUs for a quota)",
+        legend: true,
+    };
+    html! {
+        h2 { "Over the run" }
+        @for svg in [
+            plot::over_run(&heat, &data::temperatures(run.events)),
+            plot::over_run(&clock, &data::clocks(run.profile, run.events)),
+        ].into_iter().flatten() { (PreEscaped(svg)) }
+    }
+}
+
+fn quality(run: &Run) -> Markup {
+    let verdicts = data::verdicts(run.events);
+    let failures: Vec<_> = data::failures(run.events).collect();
+    let drift = data::drift(run.events);
+    html! {
+        h2 { "Pins, failures, drift" }
+        (pairs(verdicts.iter().map(|(verdict, n)| (verdict.clone(), format!("{n} knob-trials")))))
+        @if failures.is_empty() { p { "No attempt failed." } } @else {
+            p { "Failed attempts: " (failures.len()) }
+            ul { @for (id, failure, given_up) in failures {
+                li { (id.setting) ", repeat " (id.repeat) ": " (failure) @if given_up { strong { " (given up)" } } }
+            } }
+        }
+        @if drift.is_empty() { p { "No drift control was run (" code { "measure.drift-every" } ")." } } @else {
+            (pairs(drift.iter().map(|(id, ratio)| {
+                (format!("{} drift {}", id.setting, id.repeat), format!("{:+.1} %", (ratio - 1.0) * 100.0))
+            })))
+        }
+        @for report in restores(run) { p { (report) } }
+    }
+}
+
+fn restores(run: &Run) -> impl Iterator<Item = String> {
+    run.events.iter().filter_map(|line| match &line.event {
+        Event::Restored { report } if report.complete() => {
+            Some(format!("Device put back: {} values verified in {} ms.", report.restored, report.took_ms))
+        }
+        Event::Restored { report } => Some(format!("Device NOT put back: {}", report.differs.join("; "))),
+        _ => None,
+    })
+}
+
+fn conditions(run: &Run) -> Markup {
+    let opened = run.events.iter().filter_map(|line| match &line.event {
+        Event::Opened { device, opened } => Some((device, opened)),
+        _ => None,
+    });
+    let c = run.config;
+    html! {
+        h2 { "Conditions" }
+        (pairs([
+            ("strategy".into(), format!("{:?}, goal {:?}, budget {:?}", c.search.strategy, c.search.goal, c.search.budget)),
+            ("seed".into(), c.search.seed.to_string()),
+            ("repeats".into(), format!("{} per point, {} per baseline", c.measure.repeats, c.measure.baseline_repeats)),
+            ("profile".into(), format!("{} ({:?})", run.profile.name, run.profile.accuracy)),
+        ].into_iter()))
+        @for (device, opened) in opened {
+            h3 { "Device" }
+            (pairs([
+                ("model".into(), device.model.clone()), ("SoC".into(), device.soc.clone()),
+                ("system".into(), device.os.clone()), ("kernel".into(), device.kernel.clone()),
+                ("energy source".into(), opened.energy.as_ref().map_or("unavailable".into(), |e| {
+                    format!("{} {}, period {} ms", e.kind, e.name, e.period_ms)
+                })),
+                ("engine".into(), opened.engine.as_ref().map_or("none".into(), |e| {
+                    format!("{} {}, {}, {} threads, loaded in {:.0} ms", e.name, e.build, e.model, e.threads, e.load_ms)
+                })),
+            ].into_iter().chain(opened.conditions.clone())))
+            @for note in &opened.notes { p { (note) } }
+        }
+    }
+}
+
+fn pairs(rows: impl Iterator<Item = (String, String)>) -> Markup {
+    html! { table.pairs { tbody { @for (key, value) in rows { tr { th { (key) } td { (value) } } } } } }
+}
+
+#[cfg(test)]
+mod tests;

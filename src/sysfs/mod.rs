@@ -3,9 +3,12 @@
 //! Everything the tool knows or changes about a device goes through [`Nodes`]. The production one is
 //! [`RootedNodes`]; a twin serves the same trait from its simulated drivers.
 
+pub mod cgroup;
+mod glob;
 mod properties;
 mod rooted;
 
+pub use glob::{find_all, find_one, matches};
 pub use properties::{AndroidProperties, NoProperties, Properties};
 pub use rooted::RootedNodes;
 
