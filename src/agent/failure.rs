@@ -26,6 +26,11 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// The failure, when nothing on the device was changed.
+    pub fn untouched(self) -> Failure {
+        untouched(self.class, self.what, self.next)
+    }
+
     /// The failure, with the state of the device after its knobs were given back.
     pub fn after(self, release: &RestoreReport) -> Failure {
         let state = match release.complete() {
@@ -88,6 +93,16 @@ impl From<EngineError> for Cause {
 
 impl From<GuardError> for Cause {
     fn from(error: GuardError) -> Self {
-        Cause { class: error.class(), what: error.to_string(), next: "Run `opptune restore` on this device" }
+        let (class, next) = match &error {
+            GuardError::Held { .. } | GuardError::NotTheHolder { .. } => {
+                (FailureClass::Gate, "Wait for its holder, or steal it by that name")
+            }
+            GuardError::Dirty { .. } | GuardError::Foreign { .. } => {
+                (FailureClass::Gate, "Run `opptune restore` on this device")
+            }
+            GuardError::State { .. } => (FailureClass::Permanent, "Give another directory with --state-dir"),
+            GuardError::Restorer { .. } => (FailureClass::Permanent, "Check that the agent file is executable"),
+        };
+        Cause { class, what: error.to_string(), next }
     }
 }

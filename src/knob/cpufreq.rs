@@ -36,7 +36,7 @@ pub(super) struct Cpufreq {
 /// [`KnobError::Unavailable`] naming the policies that are there.
 pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<Cpufreq, KnobError> {
     let access = Access::new(&spec.id, nodes);
-    let root = access.dir(CPU)?.join("cpufreq");
+    let root = NodePath::fixed(CPU).join("cpufreq");
     let policies = policies(nodes, &root);
     if !policies.contains(&policy) {
         return Err(access.gone(format!("there is no policy{policy}; the device has {policies:?}")));
@@ -90,8 +90,8 @@ fn cpu_list(text: &str) -> Vec<usize> {
 }
 
 fn hardware_caps(nodes: &dyn Nodes, cpus: &[usize]) -> Vec<NodePath> {
-    let node = |cpu: &usize| NodePath::new(format!("{CPU}/cpu{cpu}/dcvsh_freq_limit")).ok();
-    cpus.iter().filter_map(node).filter(|path| nodes.exists(path)).collect()
+    let node = |cpu: &usize| NodePath::fixed(CPU).join(&format!("cpu{cpu}/dcvsh_freq_limit"));
+    cpus.iter().map(node).filter(|path| nodes.exists(path)).collect()
 }
 
 impl Cpufreq {
@@ -108,8 +108,8 @@ impl Cpufreq {
                 self.info.cpus
             ));
         }
-        let switch = NodePath::new(format!("{CPU}/cpufreq/boost")).map(|node| access.optional(&node));
-        match self.info.boost.contains(&opp) && switch.as_deref() == Ok("0") {
+        let switch = access.optional(&NodePath::fixed(CPU).join("cpufreq/boost"));
+        match self.info.boost.contains(&opp) && switch == "0" {
             true => access.rejected(
                 &asked,
                 format!(
