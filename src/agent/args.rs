@@ -161,7 +161,9 @@ fn serve_stdio(options: Options) -> ExitCode {
 
 fn conclude(outcome: Result<Ended, AgentError>) -> ExitCode {
     let (code, restored) = match outcome {
-        Ok(Ended { reason: ExitReason::Bye | ExitReason::HostGone, restored }) => (ExitCode::SUCCESS, restored),
+        Ok(Ended { reason: ExitReason::Bye | ExitReason::HostGone, restored }) => {
+            (ExitCode::SUCCESS, restored)
+        }
         Ok(Ended { reason, restored }) => {
             eprintln!("opptune-agent: ended: {reason}");
             (ExitCode::from(INTERRUPTED), restored)

@@ -48,9 +48,12 @@ pub fn conditions(device: &Device, profile: &Profile) -> BTreeMap<String, String
         ("screen".into(), screen(&*device.nodes)),
     ];
     found.extend(supplies(&*device.nodes));
-    found.extend(profile.knobs.iter().filter_map(|spec| {
-        Some((format!("governor.{}", spec.id), node(&governor_node(&spec.driver)?)))
-    }));
+    found.extend(
+        profile
+            .knobs
+            .iter()
+            .filter_map(|spec| Some((format!("governor.{}", spec.id), node(&governor_node(&spec.driver)?)))),
+    );
     found.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 

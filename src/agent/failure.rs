@@ -85,7 +85,9 @@ impl From<EngineError> for Cause {
         let (class, next) = match error {
             EngineError::Rejected(_) => (FailureClass::Rejected, "Correct the `[engine]` part of the sweep"),
             EngineError::Cancelled => (FailureClass::Transient, "Resume the run"),
-            EngineError::Failed(_) => (FailureClass::Transient, "Resume the run; if it stays, see the agent's log"),
+            EngineError::Failed(_) => {
+                (FailureClass::Transient, "Resume the run; if it stays, see the agent's log")
+            }
         };
         Cause { class, what: error.to_string(), next }
     }
@@ -101,7 +103,9 @@ impl From<GuardError> for Cause {
                 (FailureClass::Gate, "Run `opptune restore` on this device")
             }
             GuardError::State { .. } => (FailureClass::Permanent, "Give another directory with --state-dir"),
-            GuardError::Restorer { .. } => (FailureClass::Permanent, "Check that the agent file is executable"),
+            GuardError::Restorer { .. } => {
+                (FailureClass::Permanent, "Check that the agent file is executable")
+            }
         };
         Cause { class, what: error.to_string(), next }
     }

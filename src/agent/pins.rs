@@ -1,8 +1,8 @@
 //! The knobs of a taken device: pinned for a trial, given back to their governors.
 
 use crate::clock::Clock;
-use crate::guard::{Place, RestoreStep, put_back};
 use crate::device::Device;
+use crate::guard::{Place, RestoreStep, put_back};
 use crate::knob::{Knob, KnobError, Limit};
 use crate::profile::Use;
 use crate::protocol::RestoreReport;

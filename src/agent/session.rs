@@ -3,10 +3,10 @@
 //! The device is put back on bye, on an error, at the end of the stream, on a signal and when nothing was heard
 //! from the host for the length of its lease, which is measured in real time whatever the device's clock does.
 
-use super::taken::Places;
-use super::worker::{Event, Job, Worker};
 use super::failure::untouched;
 use super::signals::Signals;
+use super::taken::Places;
+use super::worker::{Event, Job, Worker};
 use super::{AgentError, Ended, ExitReason, Options, conditions};
 use crate::device::this_machine;
 use crate::engine::Cancel;
@@ -61,8 +61,7 @@ pub async fn serve(stream: Box<dyn Duplex>, options: Options) -> Result<Ended, A
     let signals = Signals::new(signals)?;
     let (tell, events) = unbounded_channel();
     let worker = Worker::start(places, tell);
-    let session =
-        Session { host, worker, events, cancel: None, pending: 0, lease, heard: Instant::now() };
+    let session = Session { host, worker, events, cancel: None, pending: 0, lease, heard: Instant::now() };
     session.run(reader, signals).await
 }
 

@@ -1,9 +1,9 @@
 //! A device that is taken for a session: its knobs with their originals saved, its companions applied, its
 //! energy source, its zones and a loaded engine.
 
+use super::conditions;
 use super::failure::{Cause, untouched};
 use super::pins::{HeldKnob, Pins, SharedPins};
-use super::conditions;
 use crate::device::{self, Device, lock};
 use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
@@ -106,7 +106,8 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
         sensor::open(&profile.energy, request.energy.as_deref(), &*device.nodes, &*device.clock);
     let (zones, zone_notes) = sensor::zones(&profile.thermal, &*device.nodes);
     notes.extend(energy_notes.into_iter().chain(zone_notes));
-    let engine = request.engine.as_ref().map(|spec| (device.engine)(spec, device.clock.clone())).transpose()?;
+    let engine =
+        request.engine.as_ref().map(|spec| (device.engine)(spec, device.clock.clone())).transpose()?;
     let opened = Opened {
         origin: device.origin,
         knobs: lock(&handle.pins).knobs.iter().map(|held| held.knob.info().clone()).collect(),

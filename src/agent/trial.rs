@@ -125,9 +125,11 @@ impl Trial<'_> {
         let mut heat = Heat { start: self.temperatures(), end: BTreeMap::new() };
         let combination = &self.spec.id.combination;
         let watch = Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), &*device.clock);
-        let sampler = self.taken.source.clone().map(|source| {
-            Sampler::start(source, device.nodes.clone(), device.clock.clone())
-        });
+        let sampler = self
+            .taken
+            .source
+            .clone()
+            .map(|source| Sampler::start(source, device.nodes.clone(), device.clock.clone()));
         let ran = self.run_passes(engine, sampler.as_ref());
         let samples = sampler.map(Sampler::stop).unwrap_or_default();
         let knobs = watch.stop();
@@ -146,7 +148,8 @@ impl Trial<'_> {
         let mut limits_due = self.taken.device.clock.now().plus(LIMIT_POLL);
         loop {
             passes.push(engine.pass(&workload, self.cancel)?);
-            let window = Window::of(&passes).ok_or_else(|| EngineError::Failed("it wrote no token".into()))?;
+            let window =
+                Window::of(&passes).ok_or_else(|| EngineError::Failed("it wrote no token".into()))?;
             if passes.len() as u32 >= self.spec.max_passes || self.long_enough(window, sampler) {
                 return Ok((passes, window));
             }
@@ -169,7 +172,8 @@ impl Trial<'_> {
         let Measured { passes, window, samples, knobs, heat } = measured;
         let latency = metrics::latency(self.spec.id.setting, &passes);
         let tokens = u64::from(self.spec.id.setting.tokens) * passes.len() as u64;
-        let energy = self.taken.source.as_ref().and_then(|source| self.energy(source, &samples, window, tokens));
+        let energy =
+            self.taken.source.as_ref().and_then(|source| self.energy(source, &samples, window, tokens));
         let flags = self.flags(latency.itl.as_ref(), energy.as_ref(), samples.lost, affinity);
         Measurement {
             id: self.spec.id.clone(),
@@ -186,7 +190,13 @@ impl Trial<'_> {
         }
     }
 
-    fn energy(&self, source: &SharedSource, samples: &Samples, window: Window, tokens: u64) -> Option<Energy> {
+    fn energy(
+        &self,
+        source: &SharedSource,
+        samples: &Samples,
+        window: Window,
+        tokens: u64,
+    ) -> Option<Energy> {
         let info = lock(source).info().clone();
         metrics::energy(&info, &samples.readings, window, tokens, self.spec.min_updates)
     }
@@ -198,8 +208,8 @@ impl Trial<'_> {
         lost: u32,
         affinity: Option<String>,
     ) -> Vec<Flag> {
-        let powered =
-            energy.is_some_and(|e| e.source.kind == EnergyKind::Gauge && e.source.external_power == Some(true));
+        let powered = energy
+            .is_some_and(|e| e.source.kind == EnergyKind::Gauge && e.source.external_power == Some(true));
         [
             itl.is_some_and(metrics::jitters).then_some(Flag::SchedulingJitter),
             affinity.map(|why| Flag::AffinityNotApplied { why }),
@@ -220,7 +230,8 @@ impl Trial<'_> {
 
     /// `VmRSS` of this process, which holds the model.
     fn resident_bytes(&self) -> Option<u64> {
-        let status = read_trimmed(&*self.taken.device.nodes, &NodePath::new("/proc/self/status").ok()?).ok()?;
+        let status =
+            read_trimmed(&*self.taken.device.nodes, &NodePath::new("/proc/self/status").ok()?).ok()?;
         let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         kilobytes.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kb| kb * 1024)
     }

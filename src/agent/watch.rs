@@ -222,7 +222,8 @@ mod tests {
     }
 
     fn glimpse(range: u64, limit: Option<(&str, u64)>) -> Glimpse {
-        let limits = limit.map(|(source, max)| Limit { source: source.into(), min: None, max: Some(Opp(max)) });
+        let limits =
+            limit.map(|(source, max)| Limit { source: source.into(), min: None, max: Some(Opp(max)) });
         Glimpse {
             clock: Some(PIN),
             range: Some((Opp(range), Opp(range))),

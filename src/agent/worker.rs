@@ -1,8 +1,8 @@
 //! The thread that works with the device, so that the session answers the host at any moment.
 
+use super::failure::{Cause, untouched};
 use super::taken::{Handle, Places, Taken, open};
 use super::trial::Trial;
-use super::failure::{Cause, untouched};
 use crate::device::lock;
 use crate::engine::Cancel;
 use crate::protocol::{Failure, FailureClass, OpenRequest, RestoreReport, ToHost};
@@ -118,8 +118,8 @@ impl Bench {
             });
         }
         let publish = |handle| *lock(&self.handle) = Some(handle);
-        let (taken, opened) = open(request, &self.places, publish)
-            .inspect_err(|_| *lock(&self.handle) = None)?;
+        let (taken, opened) =
+            open(request, &self.places, publish).inspect_err(|_| *lock(&self.handle) = None)?;
         self.taken = Some(taken);
         Ok(ToHost::Opened(Box::new(opened)))
     }

@@ -43,6 +43,10 @@ impl Runner<'_> {
                 Ok(Next::Settled)
             }
             Ok(Answer::Failed(failure)) => self.failed(id, failure).await,
+            Ok(Answer::Fell(failure)) => {
+                self.session = None;
+                self.failed(id, failure).await
+            }
             Err(Broken::Lost(why)) => {
                 self.lost(Some(id), &why)?;
                 Ok(Next::Again)

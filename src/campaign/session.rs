@@ -27,6 +27,8 @@ pub enum Answer {
     Finished(Box<Measurement>),
     /// Not measured.
     Failed(Failure),
+    /// Not measured, and the agent has given the device back: it must be taken again.
+    Fell(Failure),
 }
 
 /// A conversation with one agent. Every wait in it sends heartbeats and notices silence.
@@ -136,7 +138,7 @@ impl Session {
                     return Ok(Answer::Finished(measurement));
                 }
                 ToHost::TrialFailed { id, failure } if *id == trial => return Ok(Answer::Failed(failure)),
-                ToHost::Failed(failure) => return Ok(Answer::Failed(failure)),
+                ToHost::Failed(failure) => return Ok(Answer::Fell(failure)),
                 _ => (),
             }
         }

@@ -130,7 +130,8 @@ impl LlamaEngine {
         &mut self,
         work: impl FnOnce(&mut LlamaContext<'_>, &mut LlamaBatch<'static>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let (loaded, batch) = (self.loaded.as_mut().ok_or_else(|| failed("its context is gone"))?, &mut self.batch);
+        let (loaded, batch) =
+            (self.loaded.as_mut().ok_or_else(|| failed("its context is gone"))?, &mut self.batch);
         loaded.with_dependent_mut(|_, context| work(context, batch))
     }
 
@@ -263,7 +264,12 @@ fn load_model(file: &Path, gpu_layers: u32) -> Result<LlamaModel, EngineError> {
 fn build() -> String {
     let devices = llama_cpp_2::list_llama_ggml_backend_devices();
     let devices: Vec<_> = devices.iter().map(|d| format!("{} ({})", d.name, d.description.trim())).collect();
-    format!("llama-cpp-2 {}, {}; {}", env!("OPPTUNE_LLAMA_VERSION"), devices.join(", "), env!("OPPTUNE_LLAMA_FLAGS"))
+    format!(
+        "llama-cpp-2 {}, {}; {}",
+        env!("OPPTUNE_LLAMA_VERSION"),
+        devices.join(", "),
+        env!("OPPTUNE_LLAMA_FLAGS")
+    )
 }
 
 fn describe(file: &Path, model: &LlamaModel) -> Result<EngineInfo, EngineError> {

@@ -89,7 +89,10 @@ impl Tree {
     /// Arguments of `opptune` that put the agent on this tree.
     pub fn agent_args(&self) -> Vec<String> {
         let path = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
-        vec![format!("--agent-arg=--root={}", path("root")), format!("--agent-arg=--state-dir={}", path("state"))]
+        vec![
+            format!("--agent-arg=--root={}", path("root")),
+            format!("--agent-arg=--state-dir={}", path("state")),
+        ]
     }
 
     fn nodes(&self) -> BTreeMap<PathBuf, String> {
@@ -110,7 +113,9 @@ impl Tree {
     pub fn difference(&self) -> String {
         let now = self.nodes();
         let differs = self.originals.iter().filter(|(file, text)| now.get(*file) != Some(text));
-        differs.map(|(file, text)| format!("{}: was {text}, is {:?}\n", file.display(), now.get(file))).collect()
+        differs
+            .map(|(file, text)| format!("{}: was {text}, is {:?}\n", file.display(), now.get(file)))
+            .collect()
     }
 }
 

@@ -119,6 +119,13 @@ async fn failures_that_may_pass_are_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_agent_that_breaks_is_opened_again() {
+    let device = from_trial(6, 0, Act::Fall);
+    let (outcome, _) = same_table(&device).await;
+    assert_eq!((outcome.exit_code(), device.with(|w| w.opens)), (0, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_combination_that_fails_for_good_is_skipped_and_not_tried_again() {
     for (class, tries) in
         [(FailureClass::Rejected, 1), (FailureClass::Permanent, 3), (FailureClass::Transient, 9)]

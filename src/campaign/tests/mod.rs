@@ -4,6 +4,7 @@ mod faults;
 mod pure;
 mod resume;
 mod script;
+mod twin;
 
 use super::*;
 use crate::search::Goal;

@@ -26,6 +26,8 @@ pub enum Act {
     Clamped,
     /// Fails.
     Fail(FailureClass),
+    /// Breaks and gives the device back.
+    Fall,
     /// The link ends.
     HangUp,
     /// The agent says nothing any more.
@@ -130,6 +132,7 @@ async fn serve(device: Device, mut link: Link<ToAgent, ToHost>) {
                 Act::Fail(class) => {
                     ToHost::TrialFailed { id: Box::new(spec.id.clone()), failure: failure(class) }
                 }
+                Act::Fall => ToHost::Failed(failure(FailureClass::Transient)),
                 Act::HangUp => {
                     device.with(|w| (w.meanwhile)(w));
                     return;
