@@ -3,6 +3,7 @@
 use crate::engine::EngineSpec;
 use crate::trial::{GateSpec, Setting, Stage};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The version of the configuration format this build reads.
@@ -269,60 +270,135 @@ impl SweepConfig {
 
     /// The first key whose value makes no sense, and why.
     fn problem(&self) -> Option<(&'static str, String)> {
+        let wrong = [self.settings_checks(), self.search_checks(), self.measure_checks()];
+        wrong.into_iter().flatten().find(|(fine, ..)| !fine).map(|(_, key, why)| (key, why))
+    }
+
+    fn settings_checks(&self) -> Vec<Check> {
         let settings = self.settings.list();
-        let distinct: std::collections::BTreeSet<_> = settings.iter().collect();
+        let distinct: BTreeSet<_> = settings.iter().collect();
+        let decodes = self.settings.decode.iter().all(|&tokens| tokens > 1);
+        vec![
+            (self.schema == SCHEMA, "schema", format!("is {}, this build reads {SCHEMA}", self.schema)),
+            (is_plain_name(&self.name), "name", "must be 1 to 64 letters, digits, `-`, `_` or `.`".into()),
+            (!settings.is_empty(), "settings", "names no decode and no prefill length; give one".into()),
+            (
+                settings.iter().all(|s| s.tokens > 0),
+                "settings",
+                "has a length of 0 tokens; give 1 or more".into(),
+            ),
+            (distinct.len() == settings.len(), "settings", "names a length twice".into()),
+            (self.settings.decode_prompt > 0, "settings.decode-prompt", AT_LEAST_ONE.into()),
+            (
+                decodes,
+                "settings.decode",
+                "has a length of 1; time per output token is defined from 2 on".into(),
+            ),
+        ]
+    }
+
+    fn search_checks(&self) -> Vec<Check> {
         let bound = match self.search.budget {
             Budget::Baseline => 1.0,
             Budget::Factor(x) | Budget::Absolute(x) => x,
         };
-        let checks = [
-            (self.schema == SCHEMA, "schema", format!("is {}, this build reads {SCHEMA}", self.schema)),
-            (is_plain_name(&self.name), "name", "must be 1 to 64 letters, digits, `-`, `_` or `.`".into()),
-            (
-                !settings.is_empty(),
-                "settings",
-                "names no decode and no prefill length; give at least one".into(),
-            ),
-            (
-                settings.iter().all(|s| s.tokens > 0),
-                "settings",
-                "has a length of 0 tokens; lengths start at 1".into(),
-            ),
-            (distinct.len() == settings.len(), "settings", "names a length twice".into()),
-            (self.settings.decode_prompt > 0, "settings.decode-prompt", "is 0; give at least 1 token".into()),
-            (
-                self.settings.decode.iter().all(|&t| t > 1),
-                "settings.decode",
-                "has a length of 1; time per output token is defined from 2 tokens on".into(),
-            ),
+        let (most, repeats) = (self.search.max_inferences, self.measure.repeats);
+        let too_few = format!("is below measure.repeats ({repeats}), so no point could be measured");
+        vec![
             (
                 bound.is_finite() && bound > 0.0,
                 "search.budget",
                 format!("is {bound}, must be a number above 0"),
             ),
+            (most != Some(0), "search.max-inferences", "is 0; leave it out for no limit".into()),
+            (most.is_none_or(|most| most >= repeats), "search.max-inferences", too_few),
+        ]
+    }
+
+    fn measure_checks(&self) -> Vec<Check> {
+        let (measure, retry) = (&self.measure, &self.retry);
+        let repeats = 1..=1000;
+        vec![
+            (repeats.contains(&measure.repeats), "measure.repeats", "must be 1 to 1000".into()),
             (
-                self.search.max_inferences != Some(0),
-                "search.max-inferences",
-                "is 0; leave it out for no limit".into(),
+                repeats.contains(&measure.baseline_repeats),
+                "measure.baseline-repeats",
+                "must be 1 to 1000".into(),
             ),
-            (self.measure.repeats > 0, "measure.repeats", "is 0; give at least 1".into()),
-            (self.measure.baseline_repeats > 0, "measure.baseline-repeats", "is 0; give at least 1".into()),
-            (self.measure.max_passes > 0, "measure.max-passes", "is 0; give at least 1".into()),
-            (self.retry.attempts > 0, "retry.attempts", "is 0; give at least 1".into()),
+            (measure.max_passes > 0, "measure.max-passes", AT_LEAST_ONE.into()),
+            (retry.attempts > 0, "retry.attempts", AT_LEAST_ONE.into()),
             (
-                self.retry.lease_ms >= 500,
+                retry.wait_for_device_s <= 30 * 24 * 3600,
+                "retry.wait-for-device-s",
+                "is longer than 30 days".into(),
+            ),
+            (retry.lease_ms >= 500, "retry.lease-ms", "is under 500; a busy host cannot keep that".into()),
+            (
+                retry.lease_ms <= 3_600_000,
                 "retry.lease-ms",
-                "is under 500; a busy host cannot keep that".into(),
+                "is over an hour; a device that is left would stay pinned that long".into(),
             ),
             (self.gate.tolerance_celsius > 0.0, "gate.tolerance-celsius", "must be above 0".into()),
-            (self.engine.threads > 0, "engine.threads", "is 0; give at least 1".into()),
-        ];
-        checks.into_iter().find(|(fine, ..)| !fine).map(|(_, key, why)| (key, why))
+            (self.engine.threads > 0, "engine.threads", AT_LEAST_ONE.into()),
+        ]
     }
 }
+
+/// Whether it is fine, the key, and what is wrong if not.
+type Check = (bool, &'static str, String);
+const AT_LEAST_ONE: &str = "is 0; give at least 1";
 
 fn is_plain_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && !name.starts_with('.')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(more: &str) -> Result<SweepConfig, ConfigError> {
+        let base = "schema = 1\nname = \"n\"\ndevice = { profile = \"p\" }\nengine = { kind = \"spin\" }\n";
+        SweepConfig::parse(&format!("{base}{more}"), Path::new("sweep.toml"))
+    }
+
+    #[test]
+    fn defaults_are_the_published_settings_and_survive_a_file() {
+        let config = parse("").unwrap();
+        let names: Vec<String> = config.settings.list().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            ["decode-32", "prefill-32", "prefill-64", "prefill-128", "prefill-256", "prefill-512"]
+        );
+        let text = toml::to_string_pretty(&config).unwrap();
+        assert_eq!(SweepConfig::parse(&text, Path::new("x")).unwrap(), config);
+    }
+
+    #[test]
+    fn budgets_are_written_three_ways() {
+        for (text, budget) in [
+            ("\"baseline\"", Budget::Baseline),
+            ("{ factor = 0.9 }", Budget::Factor(0.9)),
+            ("{ absolute = 350.0 }", Budget::Absolute(350.0)),
+        ] {
+            assert_eq!(parse(&format!("search = {{ budget = {text} }}")).unwrap().search.budget, budget);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_names_file_and_key() {
+        for (text, key) in [
+            ("search = { max-inferences = 2 }", "`search.max-inferences` is below measure.repeats"),
+            ("search = { budget = { factor = -1.0 } }", "`search.budget` is -1"),
+            ("settings = { decode = [], prefill = [] }", "`settings` names no decode"),
+            ("settings = { prefill = [8, 8] }", "`settings` names a length twice"),
+            ("settings = { decode = [1] }", "`settings.decode` has a length of 1"),
+            ("measure = { repeats = 4000000000 }", "`measure.repeats` must be"),
+            ("retry = { patience = 3 }", "patience"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with("sweep.toml: ") && error.contains(key), "{error}");
+        }
+    }
 }
