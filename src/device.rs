@@ -7,7 +7,7 @@ use crate::sysfs::{AndroidProperties, NoProperties, Nodes, Properties, RootedNod
 use crate::trial::Origin;
 use crate::twin;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Longest wait for one node. An I2C gauge may take 100 ms; more is a driver that hangs.
@@ -80,6 +80,12 @@ fn make_engine(spec: &EngineSpec, clock: Arc<dyn Clock>) -> Result<Box<dyn Engin
             "engine kind `twin` exists on simulated devices only; use `llama` or `spin` here".into(),
         )),
     }
+}
+
+/// Locks what threads of the device side share. A panic under a lock ends the trial; what the lock holds is
+/// still needed to put the device back.
+pub(crate) fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the host is told when something failed: the class decides, the words are for people.
 
 use super::gate::GateError;
+use crate::companion::CompanionError;
 use crate::engine::EngineError;
 use crate::guard::GuardError;
 use crate::knob::KnobError;
@@ -26,6 +27,11 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// The failure, when nothing on the device was changed.
+    pub fn untouched(self) -> Failure {
+        untouched(self.class, self.what, self.next)
+    }
+
     /// The failure, with the state of the device after its knobs were given back.
     pub fn after(self, release: &RestoreReport) -> Failure {
         let state = match release.complete() {
@@ -80,7 +86,9 @@ impl From<EngineError> for Cause {
         let (class, next) = match error {
             EngineError::Rejected(_) => (FailureClass::Rejected, "Correct the `[engine]` part of the sweep"),
             EngineError::Cancelled => (FailureClass::Transient, "Resume the run"),
-            EngineError::Failed(_) => (FailureClass::Transient, "Resume the run; if it stays, see the agent's log"),
+            EngineError::Failed(_) => {
+                (FailureClass::Transient, "Resume the run; if it stays, see the agent's log")
+            }
         };
         Cause { class, what: error.to_string(), next }
     }
@@ -88,6 +96,17 @@ impl From<EngineError> for Cause {
 
 impl From<GuardError> for Cause {
     fn from(error: GuardError) -> Self {
-        Cause { class: error.class(), what: error.to_string(), next: "Run `opptune restore` on this device" }
+        Cause {
+            class: error.class(),
+            what: error.to_string(),
+            next: "Run `opptune restore` to see what is owed",
+        }
+    }
+}
+
+impl From<CompanionError> for Cause {
+    fn from(error: CompanionError) -> Self {
+        let next = "Correct the companions of the profile, then try again";
+        Cause { class: error.class(), what: error.to_string(), next }
     }
 }

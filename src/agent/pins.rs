@@ -1,7 +1,9 @@
 //! The knobs of a taken device: pinned for a trial, given back to their governors.
 
-use crate::guard::{RestoreStep, carry_out};
-use crate::knob::{Knob, KnobError};
+use crate::clock::Clock;
+use crate::device::Device;
+use crate::guard::{Place, RestoreStep, put_back};
+use crate::knob::{Knob, KnobError, Limit};
 use crate::profile::Use;
 use crate::protocol::RestoreReport;
 use crate::sysfs::{Nodes, Properties};
@@ -44,6 +46,7 @@ pub struct Pins {
     pub knobs: Vec<HeldKnob>,
     nodes: Arc<dyn Nodes>,
     properties: Arc<dyn Properties>,
+    clock: Arc<dyn Clock>,
     closed: bool,
 }
 
@@ -52,8 +55,14 @@ pub type SharedPins = Arc<Mutex<Pins>>;
 
 impl Pins {
     /// Knobs, none of them pinned.
-    pub fn new(knobs: Vec<HeldKnob>, nodes: Arc<dyn Nodes>, properties: Arc<dyn Properties>) -> Pins {
-        Pins { knobs, nodes, properties, closed: false }
+    pub fn new(knobs: Vec<HeldKnob>, device: &Device) -> Pins {
+        Pins {
+            knobs,
+            nodes: device.nodes.clone(),
+            properties: device.properties.clone(),
+            clock: device.clock.clone(),
+            closed: false,
+        }
     }
 
     /// From now on nothing is pinned: the device is being given back.
@@ -95,6 +104,14 @@ impl Pins {
         Ok(())
     }
 
+    /// Who holds a knob off its pin, if the family has a source that says so.
+    pub fn holder_off(&self, knob: &KnobId) -> Option<String> {
+        let held = self.knobs.iter().find(|held| held.id() == knob)?;
+        let pin = held.pinned?;
+        let limits = held.knob.glimpse(&*self.nodes).limits;
+        limits.into_iter().find(|limit| excludes(limit, pin)).map(|limit| limit.source)
+    }
+
     /// Gives every pinned knob back to its governor.
     pub fn release_all(&mut self) -> RestoreReport {
         let mut all = RestoreReport::default();
@@ -109,9 +126,15 @@ impl Pins {
 
     fn release(&mut self, index: usize) -> RestoreReport {
         let held = &mut self.knobs[index];
+        let place = Place { nodes: &*self.nodes, properties: &*self.properties, clock: &*self.clock };
         match held.pinned.take() {
-            Some(_) if !self.closed => carry_out(&held.originals, &*self.nodes, &*self.properties),
+            Some(_) if !self.closed => put_back(&held.originals, place),
             _ => RestoreReport::default(),
         }
     }
+}
+
+/// Whether a pin lies beyond a limit.
+pub fn excludes(limit: &Limit, pin: Opp) -> bool {
+    limit.max.is_some_and(|max| max < pin) || limit.min.is_some_and(|min| min > pin)
 }

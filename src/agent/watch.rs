@@ -4,10 +4,10 @@
 //! it has none, by sampled clocks, and no source of the family states a limit beyond the pin. A range that
 //! somebody rewrote is put back a bounded number of times.
 
-use super::lock;
-use super::pins::{Pins, SharedPins};
+use super::pins::{Pins, SharedPins, excludes};
 use crate::clock::{Clock, Ticker};
-use crate::knob::{Glimpse, KnobInfo, Limit, Residency};
+use crate::device::lock;
+use crate::knob::{Glimpse, KnobInfo, Residency};
 use crate::sysfs::Nodes;
 use crate::trial::{Choice, Combination, KnobId, KnobSeen, Verdict};
 use crate::units::Opp;
@@ -114,10 +114,6 @@ fn defend(record: &mut Record, glimpse: &Glimpse, accepted: Opp, reapply: impl F
     }
 }
 
-fn excludes(limit: &Limit, pin: Opp) -> bool {
-    limit.max.is_some_and(|max| max < pin) || limit.min.is_some_and(|min| min > pin)
-}
-
 fn judge(info: &KnobInfo, record: &Record, after: Option<&Residency>) -> KnobSeen {
     let time = after.and_then(|after| spent(record.before.as_ref()?, after));
     let seen_mean = time.as_deref().map(weighted_mean).or_else(|| mean(&record.clocks));
@@ -187,6 +183,7 @@ fn belongs_to(info: &KnobInfo, clock: Opp, pin: Opp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knob::Limit;
     use crate::units::OppUnit;
 
     const PIN: Opp = Opp(1_000_000);
@@ -225,7 +222,8 @@ mod tests {
     }
 
     fn glimpse(range: u64, limit: Option<(&str, u64)>) -> Glimpse {
-        let limits = limit.map(|(source, max)| Limit { source: source.into(), min: None, max: Some(Opp(max)) });
+        let limits =
+            limit.map(|(source, max)| Limit { source: source.into(), min: None, max: Some(Opp(max)) });
         Glimpse {
             clock: Some(PIN),
             range: Some((Opp(range), Opp(range))),

@@ -4,6 +4,8 @@
 //! tokens; decoding is greedy; the backend is synchronised before every reading of the clock, or the time of a
 //! GPU backend would be under-reported.
 
+mod describe;
+
 use super::affinity::{self, Applied};
 use super::{Cancel, Engine, EngineError, EngineInfo, EngineSpec, PassTimes, Workload, resolve_model};
 use crate::clock::Clock;
@@ -19,9 +21,6 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sha2::{Digest, Sha256};
-use std::fs::File;
-use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -69,12 +68,12 @@ impl LlamaEngine {
         let load_ms = clock.now().since(begun).as_secs_f64() * 1e3;
         let info = EngineInfo {
             name: "llama.cpp".into(),
-            build: build(),
+            build: describe::build(),
             threads: spec.threads,
             affinity: cpus,
             affinity_problem: problem,
             load_ms,
-            ..describe(&file, &model)?
+            ..describe::model_file(&file, &model)?
         };
         let mut engine = LlamaEngine {
             info,
@@ -89,13 +88,8 @@ impl LlamaEngine {
     }
 
     fn make_context(&mut self, model: LlamaModel, tokens: u32) -> Result<(), EngineError> {
-        let length = tokens.next_power_of_two().max(FIRST_CONTEXT).min(model.n_ctx_train());
-        if tokens > length {
-            return Err(EngineError::Rejected(format!(
-                "the workload needs a context of {tokens} tokens, the model has {length}"
-            )));
-        }
-        self.info.kv_cache_bytes = kv_cache_bytes(&model, length);
+        let length = tokens.next_power_of_two().min(model.n_ctx_train());
+        self.info.kv_cache_bytes = describe::kv_cache_bytes(&model, length);
         let threads = self.info.threads as i32;
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(length))
@@ -107,13 +101,22 @@ impl LlamaEngine {
         Ok(())
     }
 
+    /// Makes room for `tokens` in the cache.
     fn ensure_context(&mut self, tokens: u32) -> Result<(), EngineError> {
-        let loaded = self.loaded.take().ok_or_else(|| failed("its context is gone"))?;
+        let loaded = self.loaded.as_ref().ok_or_else(|| failed("its context is gone"))?;
+        let longest = loaded.borrow_owner().n_ctx_train();
+        if tokens > longest {
+            return Err(EngineError::Rejected(format!(
+                "the workload needs a context of {tokens} tokens, the model has {longest}"
+            )));
+        }
         if loaded.borrow_dependent().n_ctx() >= tokens {
-            self.loaded = Some(loaded);
             return Ok(());
         }
-        self.make_context(loaded.into_owner(), tokens)
+        match self.loaded.take() {
+            Some(loaded) => self.make_context(loaded.into_owner(), tokens),
+            None => Ok(()),
+        }
     }
 
     fn draw_prompt(&mut self, tokens: u32, seed: u64) -> Result<(), EngineError> {
@@ -130,7 +133,8 @@ impl LlamaEngine {
         &mut self,
         work: impl FnOnce(&mut LlamaContext<'_>, &mut LlamaBatch<'static>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        let (loaded, batch) = (self.loaded.as_mut().ok_or_else(|| failed("its context is gone"))?, &mut self.batch);
+        let (loaded, batch) =
+            (self.loaded.as_mut().ok_or_else(|| failed("its context is gone"))?, &mut self.batch);
         loaded.with_dependent_mut(|_, context| work(context, batch))
     }
 
@@ -188,10 +192,13 @@ impl Engine for LlamaEngine {
             Stage::Prefill => 1,
             Stage::Decode => workload.setting.tokens,
         };
-        self.ensure_context(workload.prompt_tokens + written)?;
+        self.ensure_context(workload.prompt_tokens.saturating_add(written))?;
         self.draw_prompt(workload.prompt_tokens, workload.seed)?;
         self.prefill(cancel)?;
-        self.pass(workload, cancel).map(drop)
+        match workload.setting.stage {
+            Stage::Prefill => Ok(()),
+            Stage::Decode => self.decode(workload.setting.tokens, cancel).map(drop),
+        }
     }
 
     fn pass(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {
@@ -260,87 +267,72 @@ fn load_model(file: &Path, gpu_layers: u32) -> Result<LlamaModel, EngineError> {
         .map_err(|e| EngineError::Rejected(format!("llama.cpp does not take {}: {e}", file.display())))
 }
 
-fn build() -> String {
-    let devices = llama_cpp_2::list_llama_ggml_backend_devices();
-    let devices: Vec<_> = devices.iter().map(|d| format!("{} ({})", d.name, d.description.trim())).collect();
-    format!("llama-cpp-2 {}, {}; {}", env!("OPPTUNE_LLAMA_VERSION"), devices.join(", "), env!("OPPTUNE_LLAMA_FLAGS"))
-}
-
-fn describe(file: &Path, model: &LlamaModel) -> Result<EngineInfo, EngineError> {
-    let unreadable = |e: io::Error| EngineError::Rejected(format!("cannot read {}: {e}", file.display()));
-    let real = file.canonicalize().map_err(unreadable)?;
-    let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
-    let (model_sha256, model_bytes) = digest(&real).map_err(unreadable)?;
-    Ok(EngineInfo {
-        model: name.unwrap_or_default(),
-        model_sha256,
-        model_bytes,
-        quantisation: quantisation(&model.meta_val_str("general.file_type").unwrap_or_default()),
-        ..EngineInfo::default()
-    })
-}
-
-fn digest(file: &Path) -> io::Result<(String, u64)> {
-    let (mut file, mut hash) = (File::open(file)?, Sha256::new());
-    let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            n => {
-                hash.update(&buffer[..n]);
-                bytes += n as u64;
-            }
-        }
-    }
-    Ok((hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
-}
-
-/// Names of `general.file_type` (llama.h, `llama_ftype`).
-fn quantisation(file_type: &str) -> String {
-    let known = [
-        ("0", "F32"),
-        ("1", "F16"),
-        ("2", "Q4_0"),
-        ("3", "Q4_1"),
-        ("7", "Q8_0"),
-        ("8", "Q5_0"),
-        ("9", "Q5_1"),
-        ("10", "Q2_K"),
-        ("11", "Q3_K_S"),
-        ("12", "Q3_K_M"),
-        ("13", "Q3_K_L"),
-        ("14", "Q4_K_S"),
-        ("15", "Q4_K_M"),
-        ("16", "Q5_K_S"),
-        ("17", "Q5_K_M"),
-        ("18", "Q6_K"),
-        ("25", "IQ4_NL"),
-        ("30", "IQ4_XS"),
-        ("32", "BF16"),
-    ];
-    let name = known.iter().find(|(number, _)| *number == file_type);
-    name.map_or_else(|| format!("file type {file_type}"), |(_, name)| (*name).into())
-}
-
-/// Keys and values of every layer, 16 bits each (llama.cpp's default cache type).
-fn kv_cache_bytes(model: &LlamaModel, context: u32) -> u64 {
-    let heads = u64::from(model.n_head().max(1));
-    let width = model.n_embd() as u64 / heads * u64::from(model.n_head_kv());
-    2 * 2 * u64::from(context) * u64::from(model.n_layer()) * width
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::BootClock;
+    use crate::engine::EngineKind;
+    use crate::trial::Setting;
+
+    fn engine() -> LlamaEngine {
+        let model = "smollm2-135m".into();
+        let kind = EngineKind::Llama;
+        let spec = EngineSpec { kind, model, threads: 2, affinity: Vec::new(), gpu_layers: 0 };
+        LlamaEngine::load(&spec, Arc::new(BootClock)).unwrap()
+    }
+
+    fn workload(stage: Stage, tokens: u32, prompt_tokens: u32) -> Workload {
+        Workload { setting: Setting { stage, tokens }, prompt_tokens, seed: 5 }
+    }
+
+    #[test]
+    fn a_real_model_repeats_itself_and_says_what_it_is() {
+        let (mut engine, go) = (engine(), Cancel::default());
+        let wanted = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
+        assert_eq!((engine.info.model_sha256.as_str(), engine.info.quantisation.as_str()), (wanted, "Q4_1"));
+        // 30 layers, 3 heads of 64 for keys and for values, 16 bits each.
+        assert_eq!(engine.info.kv_cache_bytes, 2 * 2 * 1024 * 30 * 3 * 64);
+
+        let decode = workload(Stage::Decode, 8, 16);
+        engine.prepare(&decode, &go).unwrap();
+        let first = (engine.pass(&decode, &go).unwrap(), engine.best().unwrap());
+        let second = (engine.pass(&decode, &go).unwrap(), engine.best().unwrap());
+        assert_eq!(first.1, second.1, "the cache was cut back to the end of the prompt");
+        assert_eq!(first.0.tokens.len(), 8);
+        assert!(first.0.start < first.0.tokens[0] && first.0.tokens.is_sorted());
+
+        let prefill = workload(Stage::Prefill, 32, 32);
+        engine.prepare(&prefill, &go).unwrap();
+        let pass = engine.pass(&prefill, &go).unwrap();
+        assert!(pass.start < pass.prefill_end.unwrap() && pass.prefill_end.unwrap() <= pass.tokens[0]);
+    }
+
+    #[test]
+    fn the_context_grows_to_what_a_workload_needs_and_no_further_than_the_model() {
+        let (mut engine, cancel) = (engine(), Cancel::default());
+        cancel.cancel();
+        let long = workload(Stage::Prefill, 1500, 1500);
+        assert!(matches!(engine.prepare(&long, &cancel), Err(EngineError::Cancelled)));
+        assert_eq!(engine.loaded.as_ref().unwrap().borrow_dependent().n_ctx(), 2048);
+        let refused = engine.prepare(&workload(Stage::Prefill, 1 << 20, 1 << 20), &cancel);
+        assert!(matches!(refused, Err(EngineError::Rejected(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_prompt_without_control_tokens() {
+        let mut engine = engine();
+        engine.draw_prompt(64, 1).unwrap();
+        let first = engine.prompt.clone();
+        engine.draw_prompt(64, 1).unwrap();
+        assert_eq!(engine.prompt, first);
+        engine.draw_prompt(64, 2).unwrap();
+        assert_ne!(engine.prompt, first);
+        let vocab = engine.loaded.as_ref().unwrap().borrow_owner().vocab();
+        assert!(first.iter().all(|&token| !vocab.is_control(token)));
+    }
 
     #[test]
     fn the_first_of_the_largest_logits_wins() {
         assert_eq!(best(&[0.5, 2.0, 2.0, -1.0]), LlamaToken::new(1));
-    }
-
-    #[test]
-    fn file_types_have_their_names() {
-        assert_eq!(quantisation("3"), "Q4_1");
-        assert_eq!(quantisation("99"), "file type 99");
     }
 }

@@ -1,8 +1,8 @@
 //! A first profile for a device that has none, from what a probe found on it.
 
 use super::{
-    Accuracy, Axes, Axis, CompanionSpec, EnergySpec, Follow, KnobSpec, Matching, Profile, Role, SCHEMA, ThermalSpec,
-    Use,
+    Accuracy, Axes, Axis, CompanionSpec, EnergySpec, Follow, KnobSpec, Matching, Profile, Role, SCHEMA,
+    ThermalSpec, Use,
 };
 use crate::protocol::{FoundKnob, ProbeReport};
 use crate::sensor::ZoneRole;
@@ -21,7 +21,10 @@ pub fn draft(report: &ProbeReport, name: &str) -> Profile {
         name: name.to_owned(),
         title: format!("{} ({})", device.model, device.soc),
         accuracy: Accuracy::FromReports,
-        provenance: vec![format!("drafted by `opptune probe` on kernel {}; not yet checked by a person", device.kernel)],
+        provenance: vec![format!(
+            "drafted by `opptune probe` on kernel {}; not yet checked by a person",
+            device.kernel
+        )],
         accept_thermal_risk: false,
         matching: Matching { model: only(&device.model), soc: only(&device.soc) },
         knobs: usable(report).map(knob).collect(),
@@ -38,7 +41,8 @@ fn usable(report: &ProbeReport) -> impl Iterator<Item = &FoundKnob> {
 }
 
 fn of_role(report: &ProbeReport, role: Role) -> impl Iterator<Item = (KnobId, Opp)> {
-    let infos = usable(report).filter(move |found| found.role == role).filter_map(|found| found.info.as_ref());
+    let infos =
+        usable(report).filter(move |found| found.role == role).filter_map(|found| found.info.as_ref());
     infos.filter_map(|info| Some((info.id.clone(), *info.opps.last()?)))
 }
 
@@ -88,7 +92,8 @@ fn thermal(report: &ProbeReport) -> ThermalSpec {
         .filter_map(|zone| Some((zone.kind.clone(), zone.role?)))
         .collect();
     let first = |role: ZoneRole| zones.iter().find(|(_, r)| **r == role).map(|(kind, _)| kind.clone());
-    let gate_zone = first(ZoneRole::Skin).or_else(|| first(ZoneRole::Soc)).or_else(|| first(ZoneRole::Battery));
+    let gate_zone =
+        first(ZoneRole::Skin).or_else(|| first(ZoneRole::Soc)).or_else(|| first(ZoneRole::Battery));
     ThermalSpec { gate_zone: gate_zone.unwrap_or_default(), zones }
 }
 

@@ -3,6 +3,7 @@
 //! The daemons come from `scripts/lab`. A test whose daemon cannot be started fails and says why.
 
 mod adb;
+mod agent;
 mod lab;
 mod support;
 mod sweep;

@@ -77,7 +77,8 @@ impl Tree {
         tree
     }
 
-    fn profile(&self) -> PathBuf {
+    /// Its profile.
+    pub fn profile(&self) -> PathBuf {
         self.dir.path().join("tree.toml")
     }
 
@@ -86,10 +87,15 @@ impl Tree {
         self.dir.path().join("sweep.toml")
     }
 
-    /// Arguments of `opptune` that put the agent on this tree.
-    pub fn agent_args(&self) -> Vec<String> {
+    /// Arguments that put an agent on this tree.
+    pub fn own_args(&self) -> Vec<String> {
         let path = |name: &str| self.dir.path().join(name).to_str().unwrap().to_owned();
-        vec![format!("--agent-arg=--root={}", path("root")), format!("--agent-arg=--state-dir={}", path("state"))]
+        vec![format!("--root={}", path("root")), format!("--state-dir={}", path("state"))]
+    }
+
+    /// Arguments of `opptune` that put its agent on this tree.
+    pub fn agent_args(&self) -> Vec<String> {
+        self.own_args().into_iter().map(|arg| format!("--agent-arg={arg}")).collect()
     }
 
     fn nodes(&self) -> BTreeMap<PathBuf, String> {
@@ -110,7 +116,9 @@ impl Tree {
     pub fn difference(&self) -> String {
         let now = self.nodes();
         let differs = self.originals.iter().filter(|(file, text)| now.get(*file) != Some(text));
-        differs.map(|(file, text)| format!("{}: was {text}, is {:?}\n", file.display(), now.get(file))).collect()
+        differs
+            .map(|(file, text)| format!("{}: was {text}, is {:?}\n", file.display(), now.get(file)))
+            .collect()
     }
 }
 

@@ -44,7 +44,9 @@ fn a_killed_sweep_resumes_to_the_same_table_from_any_moment() {
         let lines = 1 + moment * (events - 2) / 19;
         let results = tempfile::tempdir().unwrap();
         let mut sweep = start(EXAMPLE, results.path());
-        until("the journal grows", || run_dir_in(results.path()).is_some_and(|run| journal(&run).len() >= lines));
+        until("the journal grows", || {
+            run_dir_in(results.path()).is_some_and(|run| journal(&run).len() >= lines)
+        });
         sweep.kill().unwrap();
         sweep.wait().unwrap();
 
@@ -79,7 +81,8 @@ fn an_interrupt_puts_the_nodes_back_and_names_the_resume_command() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(sweep.id() as i32), Signal::SIGINT).unwrap();
     until("the sweep ends", || sweep.try_wait().unwrap().is_some());
     let output = sweep.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(6), "{text}");
     assert!(text.contains("opptune resume"), "{text}");
     assert!(!tree.changed(), "{}", tree.difference());
