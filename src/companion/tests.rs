@@ -4,6 +4,7 @@ use super::*;
 use crate::device::Device;
 use crate::device::doubles::StepClock;
 use crate::engine::EngineError;
+use crate::guard::Launch;
 use crate::knob::fake::Fake;
 use crate::sysfs::NodeFault;
 use crate::trial::Origin;
@@ -45,7 +46,9 @@ fn bench() -> Bench {
         work_rate: None,
         begin_trial: Box::new(|_| ()),
     };
-    let guard = Guard::take(&device, Path::new("/nowhere"), "test", None, Duration::from_secs(1)).unwrap();
+    let (nowhere, lease) = (Path::new("/nowhere"), Duration::from_secs(1));
+    let launch = Launch::this_program(nowhere).unwrap();
+    let guard = Guard::take_with(&device, nowhere, "test", None, lease, launch).unwrap();
     Bench { nodes, properties, guard }
 }
 
