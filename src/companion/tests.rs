@@ -174,7 +174,7 @@ fn thermal_control_is_left_alone_unless_the_profile_takes_the_risk() {
     bench.nodes.text("/zone/mode", "enabled");
     let action = node("/zone/mode", "disabled", false);
     let spec = CompanionSpec { id: "tj".into(), action, optional: true, thermal: true };
-    let refused = apply(&[spec.clone()], false, &*bench.nodes, &*bench.properties, &mut bench.guard);
+    let refused = apply(std::slice::from_ref(&spec), false, &*bench.nodes, &*bench.properties, &mut bench.guard);
     assert!(matches!(refused, Err(CompanionError::ThermalRisk { .. })));
     assert_eq!(bench.text("/zone/mode"), "enabled");
     apply(&[spec], true, &*bench.nodes, &*bench.properties, &mut bench.guard).unwrap();

@@ -72,9 +72,10 @@ pub fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // Before the agent is told that we stand by: one that is gone already has changed nothing.
+    let Some(agent) = Process::with_id(order.agent) else { return ExitCode::SUCCESS };
     let (nodes, properties) = machine(&order.root);
     detach(&nodes);
-    let Some(agent) = Process::with_id(order.agent) else { return ExitCode::SUCCESS };
     // Unbuffered: what a buffer holds back, poll does not see.
     let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let end = stand_by(line.into(), order.lease);

@@ -50,7 +50,7 @@ pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<
     info.cpus = cpu_list(&access.text(&dir.join("related_cpus"))?);
     let cooling = cooling::of_policy(nodes, policy, &policies)
         .and_then(|kind| cooling::map(nodes, &kind, &info.opps, &info.boost));
-    let hardware_caps = hardware_caps(nodes, &info.cpus);
+    let hardware_caps = hardware_caps(nodes, &dir, &info.cpus);
     let bounds = Bounds::below(&dir, "scaling_min_freq", "scaling_max_freq", floor);
     Ok(Cpufreq { info, dir, steps, bounds, cooling, hardware_caps })
 }
@@ -89,9 +89,11 @@ fn cpu_list(text: &str) -> Vec<usize> {
     text.split([' ', ',']).filter_map(range).flatten().collect()
 }
 
-fn hardware_caps(nodes: &dyn Nodes, cpus: &[usize]) -> Vec<NodePath> {
-    let node = |cpu: &usize| NodePath::fixed(CPU).join(&format!("cpu{cpu}/dcvsh_freq_limit"));
-    cpus.iter().map(node).filter(|path| nodes.exists(path)).collect()
+/// Older drivers put the node below each CPU, newer ones below the policy.
+fn hardware_caps(nodes: &dyn Nodes, dir: &NodePath, cpus: &[usize]) -> Vec<NodePath> {
+    let of_cpu = |cpu: &usize| NodePath::fixed(CPU).join(&format!("cpu{cpu}/dcvsh_freq_limit"));
+    let all = cpus.iter().map(of_cpu).chain([dir.join("dcvsh_freq_limit")]);
+    all.filter(|path| nodes.exists(path)).collect()
 }
 
 impl Cpufreq {
