@@ -143,7 +143,7 @@ fn span(values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
         .filter(|v| v.is_finite())
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     let margin = ((high - low) * 0.06).max(high.abs() * 0.01).max(1e-9);
-    (low <= high).then(|| low - margin..high + margin)
+    (low <= high).then_some(low - margin..high + margin)
 }
 
 /// A plot; `None` when it cannot be drawn, which leaves a gap and not a failed report.

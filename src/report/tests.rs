@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::EngineInfo;
 use crate::knob::KnobInfo;
 use crate::protocol::{Failure, FailureClass, Fingerprint, Opened, RestoreReport};
-use crate::search::Value;
+use crate::search::{Goal, Point, Value};
 use crate::trial::*;
 use crate::units::*;
 use std::path::Path;
