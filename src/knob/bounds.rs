@@ -28,14 +28,26 @@ impl Bounds {
         Bounds { min: dir.join(min), max: dir.join(max), floor }
     }
 
-    /// Writes that put the pair back to what it is now.
-    pub fn snapshot(&self, access: &Access) -> Result<Vec<RestoreStep>, KnobError> {
+    /// Writes that put the pair back to what it is now. Nodes that show effective limits hide what was asked
+    /// while a cooling device holds the maximum at `capped`: the top of the table is asked for then, so that a
+    /// device taken warm does not stay slow when it has cooled.
+    pub fn snapshot(
+        &self,
+        access: &Access,
+        steps: &Steps,
+        capped: Option<&Limit>,
+    ) -> Result<Vec<RestoreStep>, KnobError> {
         let (min, max) = (access.number(&self.min)?, access.number(&self.max)?);
+        let text = |value: u64| Check::Text(value.to_string());
+        let (back_to, check) = match capped.is_some_and(|limit| limit.max == Some(steps.opp(max))) {
+            true => (steps.highest(), Check::Nothing),
+            false => (max, text(max)),
+        };
         // A hidden request may survive in the driver, so both are written even if one already reads right.
         Ok(vec![
             access.step(&self.min, self.floor.min(min).to_string(), Check::Nothing),
-            access.step(&self.max, max.to_string(), Check::Text(max.to_string())),
-            access.step(&self.min, min.to_string(), Check::Text(min.to_string())),
+            access.step(&self.max, back_to.to_string(), check),
+            access.step(&self.min, min.to_string(), text(min)),
         ])
     }
 

@@ -147,7 +147,8 @@ impl Knob for Cpufreq {
     }
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
-        self.bounds.snapshot(&self.access(nodes))
+        let capped = self.cooling.as_ref().and_then(|cooling| cooling.limit(nodes));
+        self.bounds.snapshot(&self.access(nodes), &self.steps, capped.as_ref())
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {
@@ -179,6 +180,7 @@ impl Knob for Cpufreq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::Check;
     use crate::knob::fake::{Fake, cpufreq_policy, spec};
     use crate::profile::DriverSpec;
 
@@ -247,6 +249,23 @@ mod tests {
                 ("thermal-cpufreq-0", Some(Opp(300_000))),
                 ("cpuinfo_cur_freq", Some(Opp(300_000))),
             ]
+        );
+    }
+
+    #[test]
+    fn a_policy_taken_warm_does_not_stay_slow() {
+        let fake = Fake::default();
+        cpufreq_policy(&fake, 0, "300000 600000 900000", false);
+        for (name, text) in [("type", "cpufreq-cpu0"), ("max_state", "2"), ("cur_state", "1")] {
+            fake.text(&format!("/sys/class/thermal/cooling_device0/{name}"), text);
+        }
+        fake.cap("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", 600_000);
+        let knob = open(&knob_spec(0), 0, &fake).unwrap();
+        let max = &knob.snapshot(&fake).unwrap()[1];
+        assert_eq!(
+            (max.write.as_str(), &max.check),
+            ("900000", &Check::Nothing),
+            "600000 is not what was asked"
         );
     }
 
