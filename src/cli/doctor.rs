@@ -38,7 +38,7 @@ impl Args {
         let profile = named.or_else(known).map(Box::new);
         let report = match session.ask(ToAgent::Doctor { profile }).await? {
             ToHost::Doctored(report) => *report,
-            other => return Err(session.odd(format!("it answered doctor with {other:?}"))),
+            other => return Err(session.odd(format!("the agent answered doctor with {other:?}"))),
         };
         session.bye().await?;
         Ok(report)

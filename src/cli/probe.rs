@@ -60,7 +60,7 @@ async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
     let mut session = target.session_on().await?;
     let report = match session.ask(ToAgent::Probe).await? {
         ToHost::Probed(report) => *report,
-        other => return Err(session.odd(format!("it answered a probe with {other:?}"))),
+        other => return Err(session.odd(format!("the agent answered a probe with {other:?}"))),
     };
     session.bye().await?;
     Ok(report)
@@ -71,7 +71,7 @@ fn check(target: &Target, json: bool) -> Result<Exit, CliError> {
         let (mut session, ..) = target.open().await?;
         let answer = match session.ask(ToAgent::CheckPins).await? {
             ToHost::PinsChecked { knobs, restored } => (knobs, restored),
-            other => return Err(session.odd(format!("it answered a check of pins with {other:?}"))),
+            other => return Err(session.odd(format!("the agent answered a check of pins with {other:?}"))),
         };
         session.bye().await?;
         Ok(answer)

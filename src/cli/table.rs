@@ -1,6 +1,7 @@
 //! `opptune table`: show, look up, check and export a frequency table.
 
 use super::{CliError, Exit, text};
+use crate::campaign::{Run, RunDir};
 use crate::report::rows;
 use crate::table::{Entry, Table, TableError};
 use crate::trial::Stage;
@@ -47,6 +48,11 @@ enum What {
         #[arg(long, short)]
         output: Option<PathBuf>,
     },
+    /// Write the table of a run again, from its journal
+    Build {
+        /// The run directory
+        run: PathBuf,
+    },
     /// Check that a table can be used
     Validate {
         /// A table.toml, or the run directory that holds it
@@ -73,6 +79,7 @@ impl Args {
             What::Show { file } => print(&load(&file)?),
             What::Lookup { file, stage, tokens } => return lookup(&load(&file)?, stage, tokens),
             What::Export { file, format, output } => export(&load(&file)?, format, output.as_deref())?,
+            What::Build { run } => build(&RunDir::open(&run)?)?,
             What::Validate { file } => {
                 let table = load(&file)?;
                 println!("{}: a valid table of {} entries", file.display(), table.entries.len());
@@ -80,6 +87,13 @@ impl Args {
         }
         Ok(Exit::Done)
     }
+}
+
+fn build(dir: &RunDir) -> Result<(), CliError> {
+    let table = Run::load(dir)?.table()?;
+    table.save(&dir.table())?;
+    println!("{}", dir.table().display());
+    Ok(())
 }
 
 fn load(path: &Path) -> Result<Table, TableError> {

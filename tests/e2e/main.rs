@@ -2,8 +2,12 @@
 //!
 //! The daemons come from `scripts/lab`. A test whose daemon cannot be started fails and says why.
 
+// Every function here is a test or serves one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod adb;
 mod agent;
+mod bad_input;
 mod lab;
 mod support;
 mod sweep;
