@@ -11,10 +11,12 @@ pub mod campaign;
 #[cfg(feature = "host")]
 pub mod cli;
 pub mod clock;
+pub mod companion;
 pub mod device;
 pub mod engine;
 pub mod guard;
 pub mod knob;
+pub mod probe;
 pub mod profile;
 pub mod protocol;
 #[cfg(feature = "host")]

@@ -1,3 +1,7 @@
 //! The host binary: parse, dispatch, exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    opptune::cli::main(std::env::args_os())
+}

@@ -6,7 +6,7 @@ PACKAGES=(
     qemu-system-arm gcc-aarch64-linux-gnu gcc make cpio e2fsprogs   # the virtual phone
     adb                                                             # the adb client and server
     openssh-server openssh-client                                   # loopback sshd, and the way into the phone
-    python3 xz-utils                                                # proxy, monitor; packages
+    python3 xz-utils procps                                         # proxy, monitor; packages; pgrep
 )
 
 missing=()

@@ -56,12 +56,13 @@ fetch_with() {
     shift 4
     exec {lock}>"$LAB/fetch.lock"
     flock "$lock"   # one at a time: two tests may start the lab together
-    if [ ! -e "$dest/.complete" ]; then
+    if [ "$(cat "$dest/.complete" 2>/dev/null)" != "$*" ]; then
         say "lab: fetching $* ($suite $arch)"
         lab_apt "$suite" "$arch" apt-get update >&2
         rm -f "$LAB/apt/$suite-$arch/archives/"*.deb
         "$how" "$suite" "$arch" "$@" >&2
         unpack "$LAB/apt/$suite-$arch/archives" "$dest"
+        echo "$*" >"$dest/.complete"
     fi
     exec {lock}>&-
 }
@@ -81,7 +82,6 @@ unpack() {
             --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale'
         rm -f "$deb"
     done
-    touch "$2/.complete"
 }
 
 # wait_for SECONDS COMMAND... : true as soon as the command is, false after SECONDS.

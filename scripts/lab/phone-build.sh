@@ -70,7 +70,7 @@ build_root() {
     mkdir -p "$ROOT"/{usr/bin,usr/lib,usr/sbin,etc/dropbear,modules,proc,sys,dev,run,tmp,data,mnt,root/.ssh,var/run}
     ln -s usr/lib usr/bin usr/sbin "$ROOT/"
     ln -s openssh/sftp-server "$ROOT/usr/lib/sftp-server"   # where dropbear looks
-    add usr/bin/busybox usr/sbin/dropbear usr/bin/dropbearconvert usr/lib/openssh/sftp-server usr/lib/android-sdk/platform-tools/adbd
+    add usr/bin/busybox usr/bin/dash usr/sbin/dropbear usr/bin/dropbearconvert usr/lib/openssh/sftp-server usr/lib/android-sdk/platform-tools/adbd
     ln -s aarch64-linux-gnu/ld-linux-aarch64.so.1 "$ROOT/usr/lib/"
     for module in "${MODULES[@]}"; do
         install -m 644 "$tree/kernel/$module.ko" "$ROOT/modules/"
@@ -80,7 +80,10 @@ build_root() {
     cp -r "$HERE/guest/etc/." "$ROOT/etc/"
     install -m 755 "$HERE/guest/init" "$ROOT/init"
     install -m 755 "$HERE/guest/bin/"* "$ROOT/usr/bin/"
-    ln -s busybox "$ROOT/usr/bin/sh"
+    # Not busybox as sh: it would run its own su, whatever the PATH says.
+    ln -s dash "$ROOT/usr/bin/sh"
+    # What `su` of guest/bin becomes root with, where adbd is not root.
+    install -D -m 4755 "$ROOT/usr/bin/busybox" "$ROOT/usr/lib/su/su"
 }
 
 add_keys() {
@@ -95,7 +98,7 @@ main() {
     need "${CROSS}gcc-12" make cpio ssh-keygen xz
     mkdir -p "$OUT"
     fetch_kernel
-    fetch "$GUEST_SUITE" arm64 "$LAB/guest-debian" adbd dropbear-bin openssh-sftp-server busybox-static
+    fetch "$GUEST_SUITE" arm64 "$LAB/guest-debian" adbd dropbear-bin openssh-sftp-server busybox-static dash
     build_module
     build_root
     add_keys

@@ -20,6 +20,7 @@
 #   gpu-load PCT    how busy the GPU says it is
 #   adbd-kill       kill adbd in the phone; its init kills what adbd left behind and starts it again after 1 s
 #   wipe            forget the phone's disk (while it is down)
+#   drag 0|1        does work slow down with the clocks? (1 from the start)
 #   build           build kernel module and initramfs anew
 set -euo pipefail
 # shellcheck source=scripts/lab/lib.sh
@@ -53,7 +54,7 @@ start_machine() {
         -cpu "${OPPTUNE_LAB_PHONE_CPU:-max,pauth-impdef=on}" -accel tcg,thread=multi -smp 4 -m "${OPPTUNE_LAB_PHONE_MEM:-2048}" \
         -nodefaults -display none -serial "file:$RUN/console.log" -monitor "unix:$RUN/monitor,server=on,wait=off" \
         -kernel "$IMAGE/kernel" -initrd "$IMAGE/initrd" \
-        -append "console=ttyAMA0 quiet panic=5 rdinit=/init mitigations=off opptune.serial=vphone$N ${OPPTUNE_LAB_PHONE_APPEND:-}" \
+        -append "console=ttyAMA0 quiet panic=5 rdinit=/init mitigations=off opptune.serial=vphone$N opptune.root=${OPPTUNE_LAB_PHONE_ROOT:-adb} ${OPPTUNE_LAB_PHONE_APPEND:-}" \
         -drive "if=none,id=data,format=raw,file=$RUN/data.img" -device virtio-blk-device,drive=data \
         -fsdev "local,id=share,path=$SHARE,security_model=none" -device virtio-9p-device,fsdev=share,mount_tag=share \
         -netdev "user,id=net,hostfwd=tcp:127.0.0.1:$SSH_PORT-:22,hostfwd=tcp:127.0.0.1:$ADB_PORT-:5555" \
@@ -98,7 +99,7 @@ environment() {
 
 down() {
     if running; then
-        if [ "${1:-}" != hard ]; then
+        if [ "${1:-}" != hard ] && [ "$(monitor 'info status')" = 'VM status: running' ]; then
             OPPTUNE_LAB_PHONE_TIMEOUT=20 in_phone 'sync; poweroff -f' >/dev/null 2>&1 || true
             wait_for 10 gone "$RUN/pid" || true
         fi
@@ -204,6 +205,7 @@ case $command in
     battery) parameter batt_ua "${1:-}" ;;
     gauge) parameter gauge_ms "${1:-}" ;;
     usb) parameter usb_online "${1:-}" ;;
+    drag) parameter drag "${1:-}" ;;
     gpu-load) parameter gpu_busy "${1:-}" ;;
     adbd-kill) must_run; in_phone killall -9 adbd ;;
     wipe) running && die "the phone is running; first: phone.sh down"; rm -f "$RUN/data.img" ;;

@@ -1,3 +1,7 @@
 //! The agent: runs on the device, see `opptune::agent`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    opptune::agent::main(std::env::args().skip(1))
+}

@@ -1,11 +1,15 @@
 //! Running the fixed prefill and decode workloads.
 
+pub mod affinity;
 #[cfg(feature = "llama")]
 mod llama;
+mod model;
 pub mod spin;
 
 #[cfg(feature = "llama")]
 pub use llama::LlamaEngine;
+pub use model::resolve_model;
+pub use spin::SpinEngine;
 
 use crate::trial::Setting;
 use crate::units::BootNanos;

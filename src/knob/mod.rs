@@ -3,7 +3,30 @@
 //! A knob knows its driver's units, bounds, write order and read-back. It never decides *whether* to pin and
 //! never remembers originals: that is the agent's and the guard's business.
 
+mod access;
+mod bounds;
+mod bus_dcvs;
+mod cooling;
+mod cpu_quota;
+mod cpufreq;
+mod devfreq;
+#[cfg(test)]
+pub(crate) mod fake;
+mod gpex;
+mod gpufreq;
+mod gpufreq_v1;
+mod gpufreq_v2;
+mod kgsl;
+mod mif;
+mod pixel_mali;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use access::Access;
+
 use crate::guard::RestoreStep;
+use crate::profile::{DriverSpec, KnobSpec};
 use crate::sysfs::{NodeError, NodePath, Nodes};
 use crate::trial::KnobId;
 use crate::units::{Opp, OppUnit};
@@ -134,4 +157,30 @@ pub trait Knob: Send {
 
     /// Residency counters, where the driver has them.
     fn residency(&self, nodes: &dyn Nodes) -> Option<Residency>;
+}
+
+/// Finds a knob of a profile on a device: expands its node path, reads its table, looks for its limits. Reads
+/// only.
+///
+/// # Errors
+/// [`KnobError::Unavailable`] when it is not there (or its path matches several nodes), [`KnobError::Rejected`]
+/// when its table or unit cannot be used.
+pub fn open(spec: &KnobSpec, nodes: &dyn Nodes) -> Result<Box<dyn Knob>, KnobError> {
+    fn boxed<K: Knob + 'static>(knob: K) -> Box<dyn Knob> {
+        Box::new(knob)
+    }
+    match &spec.driver {
+        DriverSpec::Cpufreq { policy } => cpufreq::open(spec, *policy, nodes).map(boxed),
+        DriverSpec::PixelMali { node } => pixel_mali::open(spec, node, nodes).map(boxed),
+        DriverSpec::Kgsl { node } => kgsl::open(spec, node, nodes).map(boxed),
+        DriverSpec::GpufreqV1 { node } => gpufreq_v1::open(spec, node, nodes).map(boxed),
+        DriverSpec::GpufreqV2 { node } => gpufreq_v2::open(spec, node, nodes).map(boxed),
+        DriverSpec::Gpex { node } => gpex::open(spec, node, nodes).map(boxed),
+        DriverSpec::Devfreq { node, unit } => devfreq::open(spec, node, *unit, nodes).map(boxed),
+        DriverSpec::Mif { node } => mif::open(spec, node, nodes).map(boxed),
+        DriverSpec::BusDcvs { node } => bus_dcvs::open(spec, node, nodes).map(boxed),
+        DriverSpec::CpuQuota { levels, period_us } => {
+            cpu_quota::open(spec, levels, *period_us, nodes).map(boxed)
+        }
+    }
 }

@@ -4,6 +4,13 @@
 //! which companions must be put out of the way. Tables of operating points in it are priors: what the device
 //! lists wins and a difference is reported.
 
+mod draft;
+mod load;
+mod validate;
+
+pub use draft::draft;
+pub use load::{ProfileError, builtin_names, load, matching, parse};
+
 use crate::sensor::ZoneRole;
 use crate::trial::KnobId;
 use crate::twin::TwinSpec;
@@ -204,8 +211,10 @@ pub enum DevfreqUnit {
     /// Mainline and most GPUs.
     Hz,
     /// Exynos and Pixel.
+    #[serde(rename = "khz")]
     KHz,
     /// Old Qualcomm bus devices.
+    #[serde(rename = "mbps")]
     MBps,
 }
 

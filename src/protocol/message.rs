@@ -1,11 +1,11 @@
 //! The messages.
 
+use super::{DoctorReport, PinCheck, ProbeReport};
 use crate::engine::{EngineInfo, EngineSpec};
 use crate::knob::KnobInfo;
 use crate::profile::Profile;
 use crate::trial::{Measurement, Origin, SourceInfo, TrialId, TrialSpec};
 use serde::{Deserialize, Serialize};
-use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
 /// From the host to the agent.
@@ -31,8 +31,11 @@ pub enum ToAgent {
     Probe,
     /// Walks every operating point of every knob of the open profile; answered by `PinsChecked`.
     CheckPins,
-    /// Looks for what would spoil a run; answered by `Doctored`.
-    Doctor,
+    /// Looks for what would spoil a run, with the profile to be used if one is known; answered by `Doctored`.
+    Doctor {
+        /// The profile.
+        profile: Option<Box<Profile>>,
+    },
     /// Ends the session: restores, answers `Bye`, exits.
     Bye,
 }
@@ -63,12 +66,17 @@ pub enum ToHost {
     },
     /// Everything was put back, or not.
     Restored(RestoreReport),
-    /// Answer to `Probe`: the report of `profile::probe`, as JSON.
-    Probed(Json),
-    /// Answer to `CheckPins`, as JSON.
-    PinsChecked(Json),
-    /// Answer to `Doctor`, as JSON.
-    Doctored(Json),
+    /// Answer to `Probe`.
+    Probed(Box<ProbeReport>),
+    /// Answer to `CheckPins`: the knobs, tried, and how putting them back went.
+    PinsChecked {
+        /// One per knob.
+        knobs: Vec<PinCheck>,
+        /// Everything put back, or not.
+        restored: RestoreReport,
+    },
+    /// Answer to `Doctor`.
+    Doctored(Box<DoctorReport>),
     /// A request other than a trial failed.
     Failed(Failure),
     /// The session is over.

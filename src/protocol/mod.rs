@@ -5,9 +5,11 @@
 
 mod frame;
 mod message;
+mod report;
 
 pub use frame::{Duplex, FrameError, Link, LinkReader, LinkWriter, MAX_FRAME_BYTES};
 pub use message::*;
+pub use report::*;
 
 /// The protocol version of this build. Raised with every change that an older peer could misread.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -3,8 +3,17 @@
 //! A strategy sees two axes of operating points and the latency and energy of points it asked for. Which
 //! knobs an axis moves, how often a point is repeated and in which order a batch runs is the campaign's.
 
+mod bounded;
+mod exhaustive;
+mod two_step;
+
+pub use bounded::Bounded;
+pub use exhaustive::Exhaustive;
+pub use two_step::TwoStep;
+
 use crate::units::{MilliJoule, Millis, Opp};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A point of the search space. `None` on an axis that the device does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,6 +47,68 @@ pub enum Goal {
         /// Latency target (TTFT or TPOT).
         within: Millis,
     },
+}
+
+impl Space {
+    /// Every point, fastest GPU first and within it fastest CPU first.
+    pub fn points(&self) -> Vec<Point> {
+        let across = |gpu| descending(&self.cpu).into_iter().map(move |cpu| Point { gpu, cpu });
+        descending(&self.gpu).into_iter().flat_map(across).collect()
+    }
+}
+
+/// The operating points of an axis, fastest first; of an axis the device does not have, the one `None`.
+fn descending(axis: &[Opp]) -> Vec<Option<Opp>> {
+    match axis {
+        [] => vec![None],
+        opps => opps.iter().rev().copied().map(Some).collect(),
+    }
+}
+
+impl Goal {
+    /// Whether a point with this value stays within the bound.
+    pub fn admits(&self, value: &Value) -> bool {
+        match self {
+            Goal::LowestLatency { within } => value.energy <= *within,
+            Goal::LowestEnergy { within } => value.latency <= *within,
+        }
+    }
+
+    /// What is minimised, in the unit of the goal: ms, or mJ per token.
+    pub fn cost(&self, value: &Value) -> f64 {
+        match self {
+            Goal::LowestLatency { .. } => value.latency.0,
+            Goal::LowestEnergy { .. } => value.energy.0,
+        }
+    }
+
+    /// The cheapest of the points that the goal admits; the first of equals.
+    pub fn best(&self, points: impl IntoIterator<Item = (Point, Value)>) -> Option<(Point, Value)> {
+        points
+            .into_iter()
+            .filter(|(_, value)| self.admits(value))
+            .min_by(|(_, a), (_, b)| self.cost(a).total_cmp(&self.cost(b)))
+    }
+}
+
+/// What a strategy was told, by point.
+#[derive(Clone, Debug, Default)]
+struct Seen(BTreeMap<Point, Option<Value>>);
+
+impl Seen {
+    fn take(&mut self, told: Told) {
+        self.0.insert(told.point, told.value);
+    }
+
+    /// The answer to `point`; `None` while it was not told, `Some(None)` when it could not be measured.
+    fn get(&self, point: &Point) -> Option<Option<Value>> {
+        self.0.get(point).copied()
+    }
+
+    /// The best of everything told.
+    fn best(&self, goal: &Goal) -> Option<(Point, Value)> {
+        goal.best(self.0.iter().filter_map(|(&point, value)| value.map(|v| (point, v))))
+    }
 }
 
 /// The answer for one point: medians over the usable repeats.
@@ -81,3 +152,6 @@ pub trait Strategy: Send {
     /// The best point so far that meets the goal, with its numbers.
     fn best(&self) -> Option<(Point, Value)>;
 }
+
+#[cfg(test)]
+mod tests;

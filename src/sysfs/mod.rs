@@ -3,9 +3,12 @@
 //! Everything the tool knows or changes about a device goes through [`Nodes`]. The production one is
 //! [`RootedNodes`]; a twin serves the same trait from its simulated drivers.
 
+pub mod cgroup;
+mod glob;
 mod properties;
 mod rooted;
 
+pub use glob::{find_all, find_one, matches};
 pub use properties::{AndroidProperties, NoProperties, Properties};
 pub use rooted::RootedNodes;
 
@@ -33,6 +36,12 @@ impl NodePath {
             return Err(format!("node path `{path}` leaves its directory; write it without `..`"));
         }
         Ok(NodePath(path))
+    }
+
+    /// A path written in this program, which is known to be absolute.
+    pub(crate) fn fixed(path: &'static str) -> Self {
+        debug_assert!(NodePath::new(path).is_ok());
+        NodePath(path.to_owned())
     }
 
     /// The path below this one.

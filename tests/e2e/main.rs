@@ -1,9 +1,14 @@
-//! End to end: the real library and binaries against real daemons.
+//! End to end: the real binaries and the library against real daemons.
 //!
 //! The daemons come from `scripts/lab`. A test whose daemon cannot be started fails and says why.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // these are tests
+// Every function here is a test or serves one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adb;
+mod agent;
+mod bad_input;
 mod lab;
 mod push;
+mod support;
+mod sweep;

@@ -53,6 +53,35 @@ static struct vphone_opp running(struct cluster *c)
 	return opp;
 }
 
+/* The highest step that is not a boost step: full speed. */
+static unsigned int nominal_khz(struct cluster *c)
+{
+	unsigned int i, khz = 0;
+
+	for (i = 0; i < MAX_OPPS && c->opps[i].khz; i++)
+		if (!c->boost_from || c->opps[i].khz <= c->boost_from)
+			khz = c->opps[i].khz;
+	return khz;
+}
+
+/*
+ * Speed by clock, in thousandths. A governor that follows the load is taken to be at its upper limit: it will be, for work
+ * that is there to be measured, and the clock of the moment would make the load depend on itself.
+ */
+unsigned int vphone_cpu_speed(unsigned int cpu)
+{
+	struct cluster *c = cluster_of(cpu);
+	struct cpufreq_policy *policy = cpufreq_cpu_get(cpu);
+	unsigned int khz = running(c).khz, cap = READ_ONCE(fw_cap_khz[c - clusters]);
+
+	if (!policy)
+		return 1000;
+	if (policy->governor && policy->governor->flags & CPUFREQ_GOV_DYNAMIC_SWITCHING)
+		khz = cap ? min(cap, policy->max) : policy->max;
+	cpufreq_cpu_put(policy);
+	return min(1000U, (unsigned int)div_u64(1000ULL * khz, nominal_khz(c)));
+}
+
 static void fill_table(struct cluster *c)
 {
 	int i;
@@ -127,7 +156,7 @@ static struct cpufreq_driver driver = {
 	.attr = attrs,
 };
 
-/* How busy a CPU was since the last call, in percent. */
+/* How busy a CPU was since the last call, in percent of the time it was given. */
 static unsigned int busy(unsigned int cpu)
 {
 	static u64 last_wall[NR_CPUS], last_idle[NR_CPUS];
@@ -136,7 +165,9 @@ static unsigned int busy(unsigned int cpu)
 
 	last_wall[cpu] = wall;
 	last_idle[cpu] = idle;
-	return all ? 100 - div64_u64(100 * slept, all) : 0;
+	if (!all)
+		return 0;
+	return min(100U, (unsigned int)div64_u64(100000 * (all - slept), all) / vphone_speed(cpu));
 }
 
 /* A fifth of a CPU's power at its clock is there when it idles. */

@@ -69,7 +69,7 @@ static void tick(struct work_struct *work)
 	unsigned int ms = last ? ktime_ms_delta(now, last) : TICK_MS;
 
 	last = now;
-	true_mw = idle_mw + vphone_cpu_mw() + vphone_gpu_mw();
+	true_mw = idle_mw + vphone_cpu_mw() + vphone_gpu_mw() + vphone_mali_mw();
 	true_uj += (ulong)true_mw * ms;
 	window_uj += (s64)true_mw * ms;
 	window_ms += ms;

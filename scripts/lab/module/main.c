@@ -16,9 +16,15 @@ static int __init vphone_init(void)
 	err = vphone_cpu_init();
 	if (err)
 		goto no_cpu;
+	err = vphone_drag_init();
+	if (err)
+		goto no_drag;
 	err = vphone_gpu_init();
 	if (err)
 		goto no_gpu;
+	err = vphone_mali_init();
+	if (err)
+		goto no_mali;
 	err = vphone_heat_init();
 	if (err)
 		goto no_heat;
@@ -30,8 +36,12 @@ static int __init vphone_init(void)
 no_gauge:
 	vphone_heat_exit();
 no_heat:
+	vphone_mali_exit();
+no_mali:
 	vphone_gpu_exit();
 no_gpu:
+	vphone_drag_exit();
+no_drag:
 	vphone_cpu_exit();
 no_cpu:
 	platform_device_unregister(board);
@@ -42,7 +52,9 @@ static void __exit vphone_exit(void)
 {
 	vphone_gauge_exit();
 	vphone_heat_exit();
+	vphone_mali_exit();
 	vphone_gpu_exit();
+	vphone_drag_exit();
 	vphone_cpu_exit();
 	platform_device_unregister(board);
 }

@@ -24,10 +24,19 @@ static inline u64 vphone_mw(u64 k, struct vphone_opp opp)
 int vphone_cpu_init(void);
 void vphone_cpu_exit(void);
 u64 vphone_cpu_mw(void);
+unsigned int vphone_cpu_speed(unsigned int cpu);
+
+int vphone_drag_init(void);
+void vphone_drag_exit(void);
+unsigned int vphone_speed(unsigned int cpu);
 
 int vphone_gpu_init(void);
 void vphone_gpu_exit(void);
 u64 vphone_gpu_mw(void);
+
+int vphone_mali_init(void);
+void vphone_mali_exit(void);
+u64 vphone_mali_mw(void);
 
 int vphone_heat_init(void);
 void vphone_heat_exit(void);

@@ -1,0 +1,163 @@
+//! `opptune probe` and `opptune check-pins`: what a device has, and which of its operating points hold.
+
+use super::target::Target;
+use super::{CliError, Exit, block_on, error::say_restored, text};
+use crate::profile::{self, builtin_names};
+use crate::protocol::{FoundKnob, PinCheck, PinRow, ProbeReport, ToAgent, ToHost};
+use crate::units::{Opp, OppUnit};
+
+/// Look at a device: knobs, tables, energy sources, zones, companions
+///
+/// Reads only; nothing is changed. With --check-pins it then walks every operating point of every knob of the
+/// profile, says which hold, and puts everything back.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  opptune probe --device adb\n  opptune probe --device ssh:root@board --json > board.json"
+)]
+pub struct Args {
+    /// Also pin every operating point of every knob once (changes the device for a while)
+    #[arg(long)]
+    check_pins: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Pin every operating point of every knob once, and say which hold
+///
+/// Needs a profile: the one that matches the device, or --profile. Everything is put back afterwards.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  opptune check-pins --device adb --profile pixel-7")]
+pub struct CheckArgs {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        let report = block_on(probe(&self.target))?;
+        if self.json {
+            print_json(&report)?;
+        } else {
+            print_probe(&report);
+        }
+        if self.check_pins { check(&self.target, self.json) } else { Ok(Exit::Done) }
+    }
+}
+
+impl CheckArgs {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        check(&self.target, self.json)
+    }
+}
+
+async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
+    let mut session = target.session_on().await?;
+    let report = match session.ask(ToAgent::Probe).await? {
+        ToHost::Probed(report) => *report,
+        other => return Err(session.odd(format!("the agent answered a probe with {other:?}"))),
+    };
+    session.bye().await?;
+    Ok(report)
+}
+
+fn check(target: &Target, json: bool) -> Result<Exit, CliError> {
+    let (knobs, restored) = block_on(async {
+        let (mut session, ..) = target.open().await?;
+        let answer = match session.ask(ToAgent::CheckPins).await? {
+            ToHost::PinsChecked { knobs, restored } => (knobs, restored),
+            other => return Err(session.odd(format!("the agent answered a check of pins with {other:?}"))),
+        };
+        session.bye().await?;
+        Ok(answer)
+    })?;
+    if json {
+        print_json(&knobs)?;
+    } else {
+        knobs.iter().for_each(print_check);
+    }
+    say_restored(&restored)
+}
+
+pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| CliError::Io { doing: "write JSON".into(), error: e.into() })?;
+    println!("{text}");
+    Ok(())
+}
+
+fn print_probe(report: &ProbeReport) {
+    let device = &report.device;
+    println!(
+        "{} ({}), {}, kernel {}, {}",
+        device.model, report.origin, device.soc, device.kernel, device.arch
+    );
+    let knobs = report.knobs.iter().map(knob_row);
+    println!("\nKnobs\n{}", text::table(["family", "role", "operating points", "now", "note"], knobs));
+    let sources = report.energy.iter().map(|s| vec![s.kind.clone(), s.name.clone(), s.reading.clone()]);
+    println!("\nEnergy sources\n{}", text::table(["kind", "name", "now"], sources));
+    let zones = report.zones.iter().map(|z| {
+        let role = z.role.map_or("-".into(), |r| format!("{r:?}").to_lowercase());
+        vec![z.kind.clone(), role, z.now.map_or("no value".into(), |t| t.to_string())]
+    });
+    println!("\nThermal zones\n{}", text::table(["type", "near", "now"], zones));
+    let companions = report.companions.iter().map(|c| vec![c.id.clone(), c.node.clone(), c.value.clone()]);
+    println!("\nWhat would fight a pin\n{}", text::table(["companion", "node", "now"], companions));
+    print_profiles(report);
+}
+
+fn print_profiles(report: &ProbeReport) {
+    let names = profile::matching(&report.device);
+    match names.is_empty() {
+        false => println!("\nProfile for this device: {}", names.join(", ")),
+        true => println!(
+            "\nNo built-in profile is for this device (there are: {}). Copy the nearest one from device-profiles/ and give \
+             its path with --profile",
+            builtin_names().join(", ")
+        ),
+    }
+}
+
+fn knob_row(knob: &FoundKnob) -> Vec<String> {
+    let unit = knob.info.as_ref().map_or(OppUnit::KiloHertz, |info| info.unit);
+    let range = |opps: &[Opp]| match opps {
+        [] => "none listed".to_owned(),
+        [one] => one.show(unit),
+        [low, .., high] => format!("{}: {} to {}", opps.len(), low.show(unit), high.show(unit)),
+    };
+    let (family, opps) = match &knob.info {
+        Some(info) => (format!("{} ({})", info.id, info.family), range(&info.opps)),
+        None => (format!("{:?}", knob.driver), "unreadable".into()),
+    };
+    let limits = knob.limits.iter().map(|limit| match limit.max {
+        Some(max) => format!("{} at most {}", limit.source, max.show(unit)),
+        None => limit.source.clone(),
+    });
+    let note = knob.problem.clone().unwrap_or_else(|| limits.collect::<Vec<_>>().join(", "));
+    let now = knob.clock.map_or("-".into(), |clock| clock.show(unit));
+    vec![family, format!("{:?}", knob.role).to_lowercase(), opps, now, note]
+}
+
+fn print_check(check: &PinCheck) {
+    let show = |opp: Option<Opp>| opp.map_or("-".into(), |o| o.show(check.unit));
+    let row = |row: &PinRow| {
+        let rate = row.work_rate.map_or("-".into(), |rate| format!("{rate:.2}"));
+        let held = row.problem.clone().unwrap_or_else(|| "held".into());
+        vec![row.opp.show(check.unit), show(row.accepted), show(row.clock), rate, held]
+    };
+    let rows = check.rows.iter().map(row);
+    println!(
+        "{}\n{}",
+        check.knob,
+        text::table(["asked", "accepted", "seen", "work per clock", "outcome"], rows)
+    );
+    if let Some(note) = &check.work_rate_note {
+        println!("work rate: {note}");
+    }
+    println!();
+}
