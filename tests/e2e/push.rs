@@ -20,7 +20,7 @@ fn mode(path: &str) -> u32 {
 }
 
 /// Pushes a file through a proxy that resets the connection at three points, and counts the bytes.
-async fn broken_three_times(link: &dyn Transport, proxy: &Proxy, test: &str) {
+pub async fn broken_three_times(link: &dyn Transport, proxy: &Proxy, test: &str) {
     let dir = scratch(test);
     let (file, there) = (dir.join("model.gguf"), here(&dir.join("place")));
     let size = 60_000_000;
