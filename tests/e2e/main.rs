@@ -2,6 +2,9 @@
 //!
 //! The daemons come from `scripts/lab`. A test whose daemon cannot be started fails and says why.
 
+// Every function here is a test or serves one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod adb;
 mod agent;
 mod lab;
