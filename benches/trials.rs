@@ -1,5 +1,5 @@
-//! Trials per second through host, protocol, agent and journal, on the simulated Pixel 7: an exhaustive sweep of
-//! one setting, 216 combinations.
+//! Trials per second through host, protocol, agent and journal, on the simulated Pixel 7: exhaustive sweeps, 216
+//! combinations for each setting, of the decode setting alone and of all six.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opptune::agent::{Options, serve};
@@ -12,14 +12,18 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-const TRIALS: u64 = 216;
+const COMBINATIONS: u64 = 216;
 
-fn config() -> SweepConfig {
+fn config(settings: SettingsConfig) -> SweepConfig {
     let text = include_str!("../examples/pixel-7-twin-exhaustive.toml");
-    let mut config = SweepConfig::parse(text, Path::new("exhaustive")).expect("the example is sound");
-    config.settings = SettingsConfig { decode: vec![32], prefill: Vec::new(), decode_prompt: 32 };
-    config.measure.baseline_repeats = 1;
-    config
+    let config = SweepConfig::parse(text, Path::new("exhaustive")).expect("the example is sound");
+    SweepConfig { settings, ..config }
+}
+
+/// Trials of the search and of the baseline.
+fn trials_of(config: &SweepConfig) -> u64 {
+    let per_setting = COMBINATIONS * u64::from(config.measure.repeats);
+    config.settings.list().len() as u64 * (per_setting + u64::from(config.measure.baseline_repeats))
 }
 
 fn agent(state_dir: &Path) -> Arc<Memory> {
@@ -42,16 +46,21 @@ fn sweep(config: &SweepConfig, profile: &profile::Profile, into: &Path) {
 }
 
 fn trials(c: &mut Criterion) {
-    let config = config();
-    let profile = profile::load(&config.device.profile).expect("the twin comes with the tool");
-    let mut group = c.benchmark_group("trials");
-    group.throughput(Throughput::Elements(TRIALS)).sample_size(10);
-    group.bench_function("exhaustive decode sweep of the twin", |bench| {
-        bench.iter(|| {
-            let dir = tempfile::tempdir().expect("a temporary directory");
-            sweep(&config, &profile, dir.path());
+    let decode = SettingsConfig { prefill: Vec::new(), ..SettingsConfig::default() };
+    let cases = [("decode", decode), ("six settings", SettingsConfig::default())];
+    let mut group = c.benchmark_group("exhaustive sweep of the twin");
+    group.sample_size(10);
+    for (name, settings) in cases {
+        let config = config(settings);
+        let profile = profile::load(&config.device.profile).expect("the twin comes with the tool");
+        group.throughput(Throughput::Elements(trials_of(&config)));
+        group.bench_function(name, |bench| {
+            bench.iter(|| {
+                let dir = tempfile::tempdir().expect("a temporary directory");
+                sweep(&config, &profile, dir.path());
+            });
         });
-    });
+    }
     group.finish();
 }
 

@@ -2,10 +2,11 @@
 
 use super::Exit;
 use crate::campaign::config::ConfigError;
+use crate::campaign::{CampaignError, RunDirError};
 use crate::profile::ProfileError;
 use crate::protocol::{Failure, FailureClass, FrameError, RestoreReport};
 use crate::table::TableError;
-use crate::transport::TransportError;
+use crate::transport::{LinkError, TransportError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +17,12 @@ pub enum CliError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// The run.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    /// The name of a link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// The frequency table.
     #[error(transparent)]
     Table(#[from] TableError),
@@ -61,13 +68,22 @@ pub enum CliError {
     Usage(String),
 }
 
+impl From<RunDirError> for CliError {
+    fn from(error: RunDirError) -> Self {
+        CliError::Campaign(error.into())
+    }
+}
+
 impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Config(_) | CliError::Profile(_) | CliError::Table(_) | CliError::Usage(_) => {
-                Exit::Usage
-            }
+            CliError::Campaign(error) => Exit::of(error.exit_code()),
+            CliError::Link(_)
+            | CliError::Config(_)
+            | CliError::Profile(_)
+            | CliError::Table(_)
+            | CliError::Usage(_) => Exit::Usage,
             CliError::Transport(TransportError::Refused { .. }) => Exit::Other,
             CliError::Transport(_) | CliError::Frame { .. } => Exit::Unavailable,
             CliError::Agent(failure) => of_class(failure.class),

@@ -24,6 +24,15 @@ pub enum Exit {
     Restore = 7,
 }
 
+impl Exit {
+    /// The exit with this code, as a campaign says it.
+    pub fn of(code: u8) -> Exit {
+        use Exit::*;
+        let all = [Done, Usage, Unavailable, Gate, Budget, Interrupted, Restore];
+        all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Other)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)
@@ -51,6 +60,7 @@ mod tests {
         use Exit::*;
         for exit in [Done, Other, Usage, Unavailable, Gate, Budget, Interrupted, Restore] {
             assert!(EXIT_CODES.contains(&format!("\n  {}  ", exit as u8)), "{exit:?}");
+            assert_eq!(Exit::of(exit as u8), exit);
         }
     }
 }

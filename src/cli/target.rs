@@ -4,8 +4,9 @@ use super::{CliError, session::Session};
 use crate::profile::{self, Profile};
 use crate::protocol::{Fingerprint, Opened};
 use crate::transport::local::Local;
-use crate::transport::{AgentStream, Connector, Transport, TransportError};
+use crate::transport::{AgentStream, Connector, LinkSpec, Transport, TransportError, parse_link};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The device and its agent, as every command that talks to one takes them.
 #[derive(Clone, Debug, clap::Args)]
@@ -44,7 +45,7 @@ impl Target {
 
     /// Starts an agent on the device.
     pub async fn session(&self) -> Result<Session, CliError> {
-        Session::start(&*connector(&self.device, &self.agent)?).await
+        Session::start(&*connect(&self.device, &self.agent).await?).await
     }
 
     /// Starts an agent; takes the device only if a profile was named (a twin is nothing but its profile).
@@ -83,9 +84,11 @@ fn matched(device: &Fingerprint) -> Result<Profile, CliError> {
 }
 
 /// What starts agents on the device at the other end of `link`.
-pub fn connector(link: &str, agent: &AgentArgs) -> Result<Box<dyn Connector>, CliError> {
-    let _ = link;
-    Ok(Box::new(Direct { transport: Local, argv: local_argv(agent)? }))
+pub async fn connect(link: &str, agent: &AgentArgs) -> Result<Arc<dyn Connector>, CliError> {
+    match parse_link(link)? {
+        LinkSpec::Local => Ok(Arc::new(Direct { transport: Local, argv: local_argv(agent)? })),
+        other => Err(CliError::Usage(format!("{other}: not wired yet"))),
+    }
 }
 
 /// On this machine the agent is this very program, so that nothing needs to be built or pushed first.

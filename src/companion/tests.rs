@@ -4,6 +4,7 @@ use super::*;
 use crate::device::Device;
 use crate::device::doubles::StepClock;
 use crate::engine::EngineError;
+use crate::guard::Launch;
 use crate::knob::fake::Fake;
 use crate::sysfs::NodeFault;
 use crate::trial::Origin;
@@ -44,7 +45,9 @@ fn bench() -> Bench {
         outlives_agent: false,
         begin_trial: Box::new(|_| ()),
     };
-    let guard = Guard::take(&device, Path::new("/nowhere"), "test", None, Duration::from_secs(1)).unwrap();
+    let (nowhere, lease) = (Path::new("/nowhere"), Duration::from_secs(1));
+    let launch = Launch::this_program(nowhere).unwrap();
+    let guard = Guard::take_with(&device, nowhere, "test", None, lease, launch).unwrap();
     Bench { nodes, properties, guard }
 }
 
@@ -174,7 +177,8 @@ fn thermal_control_is_left_alone_unless_the_profile_takes_the_risk() {
     bench.nodes.text("/zone/mode", "enabled");
     let action = node("/zone/mode", "disabled", false);
     let spec = CompanionSpec { id: "tj".into(), action, optional: true, thermal: true };
-    let refused = apply(&[spec.clone()], false, &*bench.nodes, &*bench.properties, &mut bench.guard);
+    let refused =
+        apply(std::slice::from_ref(&spec), false, &*bench.nodes, &*bench.properties, &mut bench.guard);
     assert!(matches!(refused, Err(CompanionError::ThermalRisk { .. })));
     assert_eq!(bench.text("/zone/mode"), "enabled");
     apply(&[spec], true, &*bench.nodes, &*bench.properties, &mut bench.guard).unwrap();

@@ -34,6 +34,17 @@ pub(super) struct Lock {
     _file: File,
 }
 
+/// Who has the lock of an agent.
+#[derive(Debug)]
+pub(super) enum Heir {
+    /// We do.
+    Us(Lock),
+    /// Somebody else took the device, and with it the duty to restore it.
+    Others,
+    /// The agent still holds it.
+    Nobody,
+}
+
 impl Lock {
     /// Takes the lock for `name`, from `steal_from` if that is who holds it.
     ///
@@ -69,22 +80,21 @@ impl Lock {
         }
     }
 
-    /// Takes over from `agent`; `None` if somebody else took the device, and with it the duty to restore it,
-    /// or if the agent lives on (it then has another restorer).
+    /// Takes over from `agent`, waiting for at most `patience`.
     ///
     /// # Errors
     /// [`GuardError::State`] when the lock file cannot be used.
-    pub fn inherit(dir: &Path, agent: Process) -> Result<Option<Lock>, GuardError> {
+    pub fn inherit(dir: &Path, agent: Process, patience: Duration) -> Result<Heir, GuardError> {
         let start = Instant::now();
         loop {
             if let Some(lock) = attempt(dir, "restorer", true)? {
-                return Ok(Some(lock));
+                return Ok(Heir::Us(lock));
             }
-            let others = holder(dir).is_some_and(|h| h.process != agent && h.process.alive());
-            if others || start.elapsed() > PATIENCE {
-                return Ok(None);
+            match holder(dir) {
+                Some(holder) if holder.process != agent && holder.process.alive() => return Ok(Heir::Others),
+                _ if start.elapsed() > patience => return Ok(Heir::Nobody),
+                _ => std::thread::sleep(PAUSE),
             }
-            std::thread::sleep(PAUSE);
         }
     }
 }
@@ -152,5 +162,16 @@ mod tests {
         assert!(matches!(wrong, GuardError::NotTheHolder { .. }), "{wrong}");
         drop(first);
         Lock::take(dir.path(), "other", Some("night run")).unwrap();
+    }
+
+    #[test]
+    fn a_restorer_knows_its_agent_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let heir = |agent| Lock::inherit(dir.path(), agent, Duration::from_millis(20)).unwrap();
+        let held = Lock::take(dir.path(), "agent", None).unwrap();
+        assert!(matches!(heir(Process::this()), Heir::Nobody));
+        assert!(matches!(heir(Process::with_id(1).unwrap()), Heir::Others));
+        drop(held);
+        assert!(matches!(heir(Process::this()), Heir::Us(_)));
     }
 }

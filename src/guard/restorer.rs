@@ -5,7 +5,7 @@
 //! and process group (su and shells end those), moves to the root of every cgroup hierarchy (init kills the
 //! cgroup of adbd's service), ignores the signals that end sessions, and keeps no file of the agent's open.
 
-use super::lock::Lock;
+use super::lock::{Heir, Lock};
 use super::process::Process;
 use super::put_back::{Place, put_back};
 use super::store::{LastRestore, Store};
@@ -72,9 +72,10 @@ pub fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    // Before the agent is told that we stand by: one that is gone already has changed nothing.
+    let Some(agent) = Process::with_id(order.agent) else { return ExitCode::SUCCESS };
     let (nodes, properties) = machine(&order.root);
     detach(&nodes);
-    let Some(agent) = Process::with_id(order.agent) else { return ExitCode::SUCCESS };
     // Unbuffered: what a buffer holds back, poll does not see.
     let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let end = stand_by(line.into(), order.lease);
@@ -86,7 +87,13 @@ pub fn run(args: &[String]) -> ExitCode {
     if end == End::Silent {
         end_agent(agent);
     }
-    match restore(&order, agent, &why, Place { nodes: &nodes, properties: &*properties, clock: &BootClock }) {
+    match restore(
+        &order,
+        &end,
+        agent,
+        &why,
+        Place { nodes: &nodes, properties: &*properties, clock: &BootClock },
+    ) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(7),
         Err(_) => ExitCode::FAILURE,
@@ -152,25 +159,26 @@ fn end_agent(agent: Process) {
 
 /// Restores, again after a while if something differs. The lock is held for each attempt only, so that a new
 /// agent can take the device, and with it the duty to restore, in between. Whether nothing is owed any more.
-fn restore(order: &Order, agent: Process, why: &str, place: Place) -> Result<bool, GuardError> {
+fn restore(order: &Order, end: &End, agent: Process, why: &str, place: Place) -> Result<bool, GuardError> {
     let store = Store::open(&order.state_dir, place.nodes)?;
     for pause in RETRIES.into_iter().map(Some).chain([None]) {
-        if attempt(order, agent, why, &store, place)? {
+        let lock = match Lock::inherit(&order.state_dir, agent, DEATH)? {
+            Heir::Us(lock) => Some(lock),
+            // Killed and not gone: it hangs in a driver and ends before it can run again.
+            Heir::Nobody if *end == End::Silent => None,
+            // An agent that lives although the line is closed has another restorer.
+            Heir::Nobody | Heir::Others => return Ok(true),
+        };
+        if attempt(&store, why, place)? {
             return Ok(true);
         }
+        drop(lock);
         pause.into_iter().for_each(std::thread::sleep);
     }
     Ok(false)
 }
 
-fn attempt(
-    order: &Order,
-    agent: Process,
-    why: &str,
-    store: &Store,
-    place: Place,
-) -> Result<bool, GuardError> {
-    let Some(_lock) = Lock::inherit(&order.state_dir, agent)? else { return Ok(true) };
+fn attempt(store: &Store, why: &str, place: Place) -> Result<bool, GuardError> {
     let steps = store.load()?;
     if steps.is_empty() {
         return Ok(true);

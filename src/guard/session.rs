@@ -71,28 +71,12 @@ impl Feeder {
 }
 
 impl Guard {
-    /// Takes the device as `holder`: locks it, restores it first if it was left changed, starts the restorer.
-    /// `lease` is how long the agent may be silent before the restorer puts things back.
+    /// Takes the device as `holder`: locks it, restores it first if it was left changed, starts the restorer as
+    /// `launch` says. `lease` is how long the agent may be silent before the restorer puts things back.
     ///
     /// # Errors
     /// [`GuardError::Held`] and [`GuardError::NotTheHolder`] name the holder; [`GuardError::Dirty`] when the
     /// device cannot be put back as it was before an earlier run.
-    pub fn take(
-        device: &Device,
-        state_dir: &Path,
-        holder: &str,
-        steal_from: Option<&str>,
-        lease: Duration,
-    ) -> Result<Guard, GuardError> {
-        let launch = Launch::this_program(Path::new("/"))
-            .map_err(|e| GuardError::state("find", Path::new("/proc/self/exe"), e))?;
-        Guard::take_with(device, state_dir, holder, steal_from, lease, launch)
-    }
-
-    /// As [`Guard::take`], with restorers started as `launch` says.
-    ///
-    /// # Errors
-    /// As there.
     pub fn take_with(
         device: &Device,
         state_dir: &Path,

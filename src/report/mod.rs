@@ -6,13 +6,12 @@ pub mod rows;
 
 use crate::campaign::config::SweepConfig;
 use crate::campaign::journal::{Event, Line};
+use crate::knob::KnobInfo;
 use crate::profile::Profile;
-use crate::search::{Goal, Point};
 use crate::table::Table;
-use crate::trial::{EnergyKind, Origin};
+use crate::trial::Origin;
 use crate::units::OppUnit;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use std::collections::BTreeMap;
 
 /// Everything a report is made of.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +30,7 @@ pub struct Run<'a> {
 
 /// The page. All text from devices and configurations is escaped.
 pub fn render(run: &Run) -> String {
-    let warnings = rows::warnings(origin(run), energy_kind(run));
+    let warnings = rows::warnings_of(data::measurements(run.events));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -59,12 +58,7 @@ pub fn render(run: &Run) -> String {
 }
 
 fn origin(run: &Run) -> Origin {
-    let first = data::measurements(run.events).next();
-    first.map_or(if run.profile.twin.is_some() { Origin::Simulated } else { Origin::Measured }, |m| m.origin)
-}
-
-fn energy_kind(run: &Run) -> Option<EnergyKind> {
-    data::measurements(run.events).find_map(|m| m.energy.as_ref()).map(|e| e.source.kind)
+    if run.profile.twin.is_some() { Origin::Simulated } else { Origin::Measured }
 }
 
 fn answer(run: &Run) -> Markup {
@@ -97,14 +91,14 @@ fn searches(run: &Run) -> Markup {
 }
 
 fn one_search(run: &Run, search: &data::Search) -> Markup {
-    let units = units(run);
+    let knobs = knobs(run);
     html! {
         section {
             h3 { (search.setting) }
             p {
-                @if let Some(goal) = search.goal { (goal_text(goal)) ". " }
+                @if let Some(goal) = search.goal { "Goal: " (rows::goal(goal)) ". " }
                 @match search.best {
-                    Some(best) => { "Chosen: " strong { (point_text(run, &units, best)) } ". " }
+                    Some(best) => { "Chosen: " strong { (rows::point(run.profile, knobs, best)) } ". " }
                     None if search.goal.is_some() => { strong { "No combination meets the goal. " } }
                     None => { "Not decided yet. " }
                 }
@@ -116,7 +110,7 @@ fn one_search(run: &Run, search: &data::Search) -> Markup {
             }
             @for (gpu, axis) in [(true, &run.profile.axes.gpu), (false, &run.profile.axes.cpu)] {
                 @if let Some(axis) = axis {
-                    @let label = format!("{}, {}", axis.lead, unit_label(units.get(&axis.lead.0)));
+                    @let label = format!("{}, {}", axis.lead, unit_label(knobs.iter().find(|k| k.id == axis.lead)));
                     @for svg in plot::curves(search, gpu, &label) { (PreEscaped(svg)) }
                 }
             }
@@ -124,34 +118,18 @@ fn one_search(run: &Run, search: &data::Search) -> Markup {
     }
 }
 
-fn goal_text(goal: Goal) -> String {
-    match goal {
-        Goal::LowestLatency { within } => format!("Lowest latency within {within} per token"),
-        Goal::LowestEnergy { within } => format!("Lowest energy within a latency of {within}"),
-    }
-}
-
-fn point_text(run: &Run, units: &BTreeMap<String, OppUnit>, point: Point) -> String {
-    let axes = [(&run.profile.axes.gpu, point.gpu), (&run.profile.axes.cpu, point.cpu)];
-    let pins = axes.into_iter().filter_map(|(axis, opp)| {
-        let lead = &axis.as_ref()?.lead;
-        Some(format!("{lead} {}", opp?.show(*units.get(&lead.0)?)))
-    });
-    pins.collect::<Vec<_>>().join(", ")
-}
-
-/// Units of the knobs, as the device said when it was opened.
-fn units(run: &Run) -> BTreeMap<String, OppUnit> {
+/// The knobs, as the device said when it was last opened.
+fn knobs<'a>(run: &Run<'a>) -> &'a [KnobInfo] {
     let opened = run.events.iter().rev().find_map(|line| match &line.event {
         Event::Opened { opened, .. } => Some(opened),
         _ => None,
     });
-    opened.into_iter().flat_map(|o| &o.knobs).map(|k| (k.id.0.clone(), k.unit)).collect()
+    opened.map_or(&[], |o| &o.knobs)
 }
 
 /// Plots divide operating points by 1000, whatever they count.
-fn unit_label(unit: Option<&OppUnit>) -> &'static str {
-    match unit {
+fn unit_label(knob: Option<&KnobInfo>) -> &'static str {
+    match knob.map(|k| k.unit) {
         Some(OppUnit::KiloHertz) => "MHz",
         Some(OppUnit::MegaBytesPerSecond) => "GB/s",
         Some(OppUnit::CpuPermille) => "CPUs",

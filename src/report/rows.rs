@@ -1,9 +1,12 @@
 //! The entries of a frequency table as text, for terminals and pages alike.
 
+use crate::knob::KnobInfo;
+use crate::profile::Profile;
+use crate::search::{Goal, Point};
 use crate::stats::relative;
 use crate::table::{Entry, Expected, Spread, Table, range_text};
-use crate::trial::{Choice, EnergyKind, KnobId, Origin, Stage};
-use crate::units::OppUnit;
+use crate::trial::{Choice, Combination, EnergyKind, KnobId, Measurement, Origin, Stage};
+use crate::units::{Opp, OppUnit};
 
 /// One entry as text, cell by cell under [`headings`].
 pub fn cells(table: &Table, entry: &Entry) -> Vec<String> {
@@ -42,7 +45,44 @@ pub fn warnings(origin: Origin, energy: Option<EnergyKind>) -> Vec<&'static str>
     all
 }
 
-/// What an entry is tuned for, and whether it was reached.
+/// [`warnings`] for these trials.
+pub fn warnings_of<'m>(mut trials: impl Iterator<Item = &'m Measurement>) -> Vec<&'static str> {
+    let energy = |m: &Measurement| m.energy.as_ref().map(|e| e.source.kind);
+    trials.next().map_or_else(Vec::new, |m| warnings(m.origin, energy(m)))
+}
+
+/// A point of the search space by its leading knobs: `gpu 701 MHz, cpu-big 1826 MHz`.
+pub fn point(profile: &Profile, knobs: &[KnobInfo], point: Point) -> String {
+    let axes = [(&profile.axes.gpu, point.gpu), (&profile.axes.cpu, point.cpu)];
+    let pins = axes.into_iter().filter_map(|(axis, opp)| lead(knobs, &axis.as_ref()?.lead, opp?));
+    pins.collect::<Vec<_>>().join(", ")
+}
+
+/// A combination by its leading knobs; `governors` when none is pinned.
+pub fn combination(profile: &Profile, knobs: &[KnobInfo], combination: &Combination) -> String {
+    let axes = profile.axes.gpu.iter().chain(&profile.axes.cpu);
+    let pins = axes.filter_map(|axis| match combination.of(&axis.lead) {
+        Choice::Pin(opp) => lead(knobs, &axis.lead, opp),
+        Choice::Governor => None,
+    });
+    let text = pins.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "governors".into() } else { text }
+}
+
+fn lead(knobs: &[KnobInfo], id: &KnobId, opp: Opp) -> Option<String> {
+    let unit = knobs.iter().find(|knob| knob.id == *id)?.unit;
+    Some(format!("{id} {}", opp.show(unit)))
+}
+
+/// What is tuned for, with its bound.
+pub fn goal(goal: Goal) -> String {
+    match goal {
+        Goal::LowestLatency { within } => format!("lowest latency within {within} per token"),
+        Goal::LowestEnergy { within } => format!("lowest energy within a latency of {within}"),
+    }
+}
+
+/// What is to be said of an entry that met no goal.
 pub fn note(entry: &Entry) -> Option<String> {
     (!entry.met).then(|| {
         format!(

@@ -145,6 +145,23 @@ async fn a_combination_that_fails_for_good_is_skipped_and_not_tried_again() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_setting_without_baseline_is_left_out_and_the_others_are_not() {
+    let (_dir, run) = fresh();
+    let device = Device::new(|spec| match spec.id.setting.tokens {
+        128 => Act::Fail(FailureClass::Rejected),
+        _ => Act::Measure,
+    });
+    let outcome = sweep(&device, &run, "").await.unwrap();
+    assert_eq!((outcome.exit_code(), &outcome.end), (5, &End::Unreachable { settings: vec![setting(128)] }));
+    let lengths: Vec<u32> = outcome.table.unwrap().entries.iter().map(|e| e.measured_tokens).collect();
+    assert_eq!(lengths, [32, 64]);
+}
+
+fn setting(tokens: u32) -> crate::trial::Setting {
+    crate::trial::Setting { stage: Stage::Prefill, tokens }
+}
+
 fn gpu(khz: u64) -> Option<crate::units::Opp> {
     Some(crate::units::Opp(khz))
 }

