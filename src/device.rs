@@ -32,6 +32,9 @@ pub struct Device {
     /// Whether the state of its nodes outlives this process, so that originals must be kept in a file and a
     /// restorer must stand by.
     pub outlives_agent: bool,
+    /// Rate of a fixed spin loop on a CPU, for seeing whether work follows a pinned clock; `None` where no work
+    /// is really done.
+    pub work_rate: Option<fn(usize) -> Option<f64>>,
     /// Called at the start of every trial with the trial's seed. A twin rests and reseeds its noise here, so
     /// that a simulated trial depends on nothing but itself; a real device does nothing.
     pub begin_trial: Box<dyn Fn(u64) + Send>,
@@ -62,6 +65,7 @@ pub fn this_machine(root: &Path) -> Device {
         engine: Box::new(make_engine),
         origin: Origin::Measured,
         outlives_agent: true,
+        work_rate: Some(crate::engine::spin::work_rate),
         begin_trial: Box::new(|_| ()),
     }
 }

@@ -16,6 +16,7 @@ pub mod device;
 pub mod engine;
 pub mod guard;
 pub mod knob;
+pub mod probe;
 pub mod profile;
 pub mod protocol;
 #[cfg(feature = "host")]

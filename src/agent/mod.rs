@@ -4,6 +4,7 @@
 //! is answered by [`session`] on an async task; [`worker`] does everything that blocks.
 
 mod args;
+mod check_pins;
 mod conditions;
 mod failure;
 mod gate;

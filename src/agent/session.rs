@@ -172,9 +172,12 @@ impl Session {
                 self.cancel = Some(cancel.clone());
                 self.give(Job::Run(spec, cancel));
             }
-            ToAgent::Probe | ToAgent::CheckPins | ToAgent::Doctor { .. } => {
-                self.say(&ToHost::Failed(unable())).await?;
+            ToAgent::Probe | ToAgent::CheckPins | ToAgent::Doctor { .. } if self.pending > 0 => {
+                self.say(&ToHost::Failed(busy())).await?;
             }
+            ToAgent::Probe => self.give(Job::Probe),
+            ToAgent::CheckPins => self.give(Job::CheckPins),
+            ToAgent::Doctor { profile } => self.give(Job::Doctor(profile)),
             ToAgent::Hello(_) => self.say(&ToHost::Failed(greeted())).await?,
         }
         Ok(None)
@@ -239,15 +242,6 @@ fn busy() -> Failure {
         what: "the device is busy with an earlier request".into(),
         state: "That request goes on".into(),
         next: "Wait for its answer".into(),
-    }
-}
-
-fn unable() -> Failure {
-    Failure {
-        class: FailureClass::Rejected,
-        what: "this agent only runs trials".into(),
-        state: "The session goes on".into(),
-        next: "Use an agent of a build that probes".into(),
     }
 }
 

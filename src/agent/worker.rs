@@ -1,10 +1,13 @@
 //! The thread that works with the device, so that the session answers the host at any moment.
 
+use super::check_pins::check_pins;
 use super::failure::{Cause, untouched};
 use super::taken::{Handle, Places, Taken, open};
 use super::trial::Trial;
-use crate::device::lock;
+use crate::device::{self, Device, lock};
 use crate::engine::Cancel;
+use crate::probe;
+use crate::profile::Profile;
 use crate::protocol::{Failure, FailureClass, OpenRequest, RestoreReport, ToHost};
 use crate::trial::TrialSpec;
 use std::any::Any;
@@ -20,6 +23,12 @@ pub enum Job {
     Open(Box<OpenRequest>),
     /// Run a trial; the flag ends it early.
     Run(Box<TrialSpec>, Arc<Cancel>),
+    /// Look at the device without changing it.
+    Probe,
+    /// Try every operating point of the open device.
+    CheckPins,
+    /// Look for what would spoil a run with this profile.
+    Doctor(Option<Box<Profile>>),
     /// Put everything back.
     Restore,
 }
@@ -104,6 +113,15 @@ impl Bench {
         match job {
             Job::Open(request) => self.open(&request).unwrap_or_else(ToHost::Failed),
             Job::Run(spec, cancel) => self.run(&spec, &cancel),
+            Job::Probe => ToHost::Probed(Box::new(self.with_device(probe::look))),
+            Job::CheckPins => self.taken.as_ref().map_or_else(|| ToHost::Failed(not_open()), check_pins),
+            Job::Doctor(profile) => {
+                let profile = profile.as_deref();
+                let state_dir = self.places.state_dir.clone();
+                ToHost::Doctored(Box::new(
+                    self.with_device(|device| probe::doctor(device, profile, &state_dir)),
+                ))
+            }
             Job::Restore => ToHost::Restored(self.give_back()),
         }
     }
@@ -134,6 +152,14 @@ impl Bench {
         match outcome {
             Ok(measurement) => ToHost::Finished(Box::new(measurement)),
             Err(failure) => ToHost::TrialFailed { id: Box::new(spec.id.clone()), failure },
+        }
+    }
+
+    /// Looks at the open device, or at the machine the agent runs on while none is open.
+    fn with_device<T>(&self, look: impl FnOnce(&Device) -> T) -> T {
+        match &self.taken {
+            Some(taken) => look(&taken.device),
+            None => look(&device::this_machine(&self.places.launch.root)),
         }
     }
 

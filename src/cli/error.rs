@@ -44,8 +44,20 @@ pub enum CliError {
         /// What the agent said last.
         log: String,
     },
+    /// What is at the other end speaks no frames.
+    #[error("{device}: {error}.{log} What answers is no opptune agent; give one of this build with --agent")]
+    NoAgent {
+        /// The device.
+        device: String,
+        /// What it said.
+        error: FrameError,
+        /// What it said beside that.
+        log: String,
+    },
     /// The agent's answer makes no sense.
-    #[error("{device}: {what}. The agent is of another build: give one of this build with --agent")]
+    #[error(
+        "{device}: {what}. The device is restored by its agent; give an agent of this build with --agent"
+    )]
     Peer {
         /// The device.
         device: String,
@@ -78,6 +90,8 @@ impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
+            CliError::NoAgent { .. } | CliError::Peer { .. } => Exit::Usage,
+            CliError::Campaign(CampaignError::Protocol { .. }) => Exit::Usage,
             CliError::Campaign(error) => Exit::of(error.exit_code()),
             CliError::Link(_)
             | CliError::Config(_)
@@ -88,7 +102,7 @@ impl CliError {
             CliError::Transport(_) | CliError::Frame { .. } => Exit::Unavailable,
             CliError::Agent(failure) => of_class(failure.class),
             CliError::NotRestored(_) => Exit::Restore,
-            CliError::Peer { .. } | CliError::Io { .. } => Exit::Other,
+            CliError::Io { .. } => Exit::Other,
         }
     }
 }

@@ -4,8 +4,8 @@ use super::runner::{Job, run_all};
 use super::target::AgentArgs;
 use super::{CliError, Exit};
 use crate::campaign::RunDir;
-use crate::campaign::config::SweepConfig;
-use crate::profile;
+use crate::campaign::config::{ConfigError, SweepConfig};
+use crate::profile::{self, Profile, ProfileError};
 use crate::transport::parse_link;
 use std::path::PathBuf;
 
@@ -47,17 +47,41 @@ impl Args {
     fn jobs(&self) -> Result<Vec<Job>, CliError> {
         let mut config = SweepConfig::load(&self.file)?;
         config.search.seed = self.seed.unwrap_or(config.search.seed);
-        config.device.profile = self.profile.clone().unwrap_or(config.device.profile);
-        let links =
-            if self.device.is_empty() { vec![config.device.link.clone()] } else { self.device.clone() };
-        let profile = profile::load(&config.device.profile)?;
+        let profile = self.profile_for(&mut config)?;
         let job = |link: String| {
             let mut config = config.clone();
             config.device.link = link;
             let run = RunDir::create(&self.results, RunDir::today(), &profile.name, &config.name)?;
             Ok(Job { config, profile: profile.clone(), run })
         };
-        links.iter().try_for_each(|link| parse_link(link).map(drop))?;
-        links.into_iter().map(job).collect()
+        self.links(&config)?.into_iter().map(job).collect()
+    }
+
+    fn profile_for(&self, config: &mut SweepConfig) -> Result<Profile, CliError> {
+        if let Some(name) = &self.profile {
+            config.device.profile = name.clone();
+            return Ok(profile::load(name)?);
+        }
+        profile::load(&config.device.profile).map_err(|error| match error {
+            ProfileError::Unknown { .. } | ProfileError::Unreadable { .. } => {
+                self.wrong("device.profile", &error)
+            }
+            error => error.into(),
+        })
+    }
+
+    /// The links of the command line or the configuration, all of them understood.
+    fn links(&self, config: &SweepConfig) -> Result<Vec<String>, CliError> {
+        if self.device.is_empty() {
+            parse_link(&config.device.link).map_err(|error| self.wrong("device.link", &error))?;
+            return Ok(vec![config.device.link.clone()]);
+        }
+        self.device.iter().try_for_each(|link| parse_link(link).map(drop))?;
+        Ok(self.device.clone())
+    }
+
+    fn wrong(&self, key: &str, error: &dyn std::error::Error) -> CliError {
+        ConfigError::Value { file: self.file.clone(), key: key.into(), why: format!("is wrong: {error}") }
+            .into()
     }
 }

@@ -1,6 +1,7 @@
 //! `opptune table`: show, look up, check and export a frequency table.
 
 use super::{CliError, Exit, text};
+use crate::campaign::{Run, RunDir};
 use crate::report::rows;
 use crate::table::{Entry, Table, TableError};
 use crate::trial::Stage;
@@ -47,6 +48,11 @@ enum What {
         #[arg(long, short)]
         output: Option<PathBuf>,
     },
+    /// Write the table of a run again, from its journal
+    Build {
+        /// The run directory
+        run: PathBuf,
+    },
     /// Check that a table can be used
     Validate {
         /// A table.toml, or the run directory that holds it
@@ -73,6 +79,7 @@ impl Args {
             What::Show { file } => print(&load(&file)?),
             What::Lookup { file, stage, tokens } => return lookup(&load(&file)?, stage, tokens),
             What::Export { file, format, output } => export(&load(&file)?, format, output.as_deref())?,
+            What::Build { run } => build(&RunDir::open(&run)?)?,
             What::Validate { file } => {
                 let table = load(&file)?;
                 println!("{}: a valid table of {} entries", file.display(), table.entries.len());
@@ -82,13 +89,20 @@ impl Args {
     }
 }
 
+fn build(dir: &RunDir) -> Result<(), CliError> {
+    let table = Run::load(dir)?.table()?;
+    table.save(&dir.table())?;
+    println!("{}", dir.table().display());
+    Ok(())
+}
+
 fn load(path: &Path) -> Result<Table, TableError> {
     if path.is_dir() { Table::load(&path.join("table.toml")) } else { Table::load(path) }
 }
 
 /// Prints a table as people read it, with what they must know before the numbers.
 pub(super) fn print(table: &Table) {
-    println!("{} on {} ({})", table.run, table.device.model, table.engine.model);
+    println!("{} on {} ({})", table.run, text::device(&table.device), table.engine.model);
     print_entries(table, &table.entries.iter().collect::<Vec<_>>());
 }
 

@@ -43,6 +43,7 @@ fn bench() -> Bench {
         engine: Box::new(|_, _| Err(EngineError::Cancelled)),
         origin: Origin::Simulated,
         outlives_agent: false,
+        work_rate: None,
         begin_trial: Box::new(|_| ()),
     };
     let (nowhere, lease) = (Path::new("/nowhere"), Duration::from_secs(1));

@@ -19,31 +19,43 @@ pub(super) struct Candidate {
 type Driver = fn(String) -> DriverSpec;
 
 /// Role, name, glob of the knob's directory, a node that must be inside, and the family.
-const PLACES: &[(Role, &str, &str, &str, Driver)] = &[
-    (Role::Gpu, "gpu", "/sys/devices/platform/*.mali", "scaling_min_freq", |node| DriverSpec::PixelMali { node }),
-    (Role::Gpu, "gpu", "/sys/class/kgsl/kgsl-3d0", "max_pwrlevel", |node| DriverSpec::Kgsl { node }),
-    (Role::Gpu, "gpu", "/proc/gpufreqv2", "fix_target_opp_index", |node| DriverSpec::GpufreqV2 { node }),
-    (Role::Gpu, "gpu", "/proc/gpufreq", "gpufreq_opp_freq", |node| DriverSpec::GpufreqV1 { node }),
-    (Role::Gpu, "gpu", "/sys/kernel/gpu", "gpu_freq_table", |node| DriverSpec::Gpex { node }),
-    (Role::Gpu, "gpu", "/sys/class/devfreq/*.sgpu", "min_freq", |node| DriverSpec::Devfreq { node, unit: None }),
-    (Role::Gpu, "gpu", "/sys/class/devfreq/*gpu*", "min_freq", |node| DriverSpec::Devfreq { node, unit: None }),
-    (Role::Memory, "mem", "/sys/class/devfreq/*devfreq_mif", "scaling_devfreq_min", |node| DriverSpec::Mif { node }),
-    (Role::Memory, "ddr", "/sys/devices/system/cpu/bus_dcvs/DDR", "available_frequencies", |node| {
-        DriverSpec::BusDcvs { node }
-    }),
-    (Role::Memory, "llcc", "/sys/devices/system/cpu/bus_dcvs/LLCC", "available_frequencies", |node| {
-        DriverSpec::BusDcvs { node }
-    }),
-    (Role::Memory, "mem", "/sys/class/devfreq/mtk-dvfsrc-devfreq", "min_freq", |node| DriverSpec::Devfreq {
-        node,
-        unit: None,
-    }),
-    (Role::Memory, "cpubw", "/sys/class/devfreq/soc:qcom,cpubw", "min_freq", |node| DriverSpec::Devfreq {
-        node,
-        unit: None,
-    }),
-    (Role::Memory, "dmc", "/sys/class/devfreq/dmc", "min_freq", |node| DriverSpec::Devfreq { node, unit: None }),
-];
+const PLACES: &[(Role, &str, &str, &str, Driver)] =
+    &[
+        (Role::Gpu, "gpu", "/sys/devices/platform/*.mali", "scaling_min_freq", |node| {
+            DriverSpec::PixelMali { node }
+        }),
+        (Role::Gpu, "gpu", "/sys/class/kgsl/kgsl-3d0", "max_pwrlevel", |node| DriverSpec::Kgsl { node }),
+        (Role::Gpu, "gpu", "/proc/gpufreqv2", "fix_target_opp_index", |node| DriverSpec::GpufreqV2 { node }),
+        (Role::Gpu, "gpu", "/proc/gpufreq", "gpufreq_opp_freq", |node| DriverSpec::GpufreqV1 { node }),
+        (Role::Gpu, "gpu", "/sys/kernel/gpu", "gpu_freq_table", |node| DriverSpec::Gpex { node }),
+        (Role::Gpu, "gpu", "/sys/class/devfreq/*.sgpu", "min_freq", |node| DriverSpec::Devfreq {
+            node,
+            unit: None,
+        }),
+        (Role::Gpu, "gpu", "/sys/class/devfreq/*gpu*", "min_freq", |node| DriverSpec::Devfreq {
+            node,
+            unit: None,
+        }),
+        (Role::Memory, "mem", "/sys/class/devfreq/*devfreq_mif", "scaling_devfreq_min", |node| {
+            DriverSpec::Mif { node }
+        }),
+        (Role::Memory, "ddr", "/sys/devices/system/cpu/bus_dcvs/DDR", "available_frequencies", |node| {
+            DriverSpec::BusDcvs { node }
+        }),
+        (Role::Memory, "llcc", "/sys/devices/system/cpu/bus_dcvs/LLCC", "available_frequencies", |node| {
+            DriverSpec::BusDcvs { node }
+        }),
+        (Role::Memory, "mem", "/sys/class/devfreq/mtk-dvfsrc-devfreq", "min_freq", |node| {
+            DriverSpec::Devfreq { node, unit: None }
+        }),
+        (Role::Memory, "cpubw", "/sys/class/devfreq/soc:qcom,cpubw", "min_freq", |node| {
+            DriverSpec::Devfreq { node, unit: None }
+        }),
+        (Role::Memory, "dmc", "/sys/class/devfreq/dmc", "min_freq", |node| DriverSpec::Devfreq {
+            node,
+            unit: None,
+        }),
+    ];
 
 /// Something that may be there and fights pins.
 pub(super) struct Opponent {
@@ -99,7 +111,11 @@ pub(super) const OPPONENTS: &[Opponent] = &[
 pub(super) fn knobs(nodes: &dyn Nodes) -> Vec<Candidate> {
     let mut found = policies(nodes);
     for (role, id, pattern, inside, driver) in PLACES {
-        for dir in find_all(nodes, pattern).unwrap_or_default().into_iter().filter(|dir| nodes.exists(&dir.join(inside))) {
+        for dir in find_all(nodes, pattern)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|dir| nodes.exists(&dir.join(inside)))
+        {
             if !found.iter().any(|c| same_node(&c.driver, dir.as_str())) {
                 found.push(Candidate { id: (*id).into(), role: *role, driver: driver(dir.to_string()) });
             }
@@ -115,7 +131,11 @@ fn policies(nodes: &dyn Nodes) -> Vec<Candidate> {
         .filter_map(|dir| dir.name().strip_prefix("policy")?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let cpu = |policy| Candidate { id: format!("cpu{policy}"), role: Role::Cpu, driver: DriverSpec::Cpufreq { policy } };
+    let cpu = |policy| Candidate {
+        id: format!("cpu{policy}"),
+        role: Role::Cpu,
+        driver: DriverSpec::Cpufreq { policy },
+    };
     numbers.into_iter().map(cpu).collect()
 }
 

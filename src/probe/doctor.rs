@@ -51,14 +51,27 @@ const MILLIAMP_BELOW: i64 = 20_000;
 
 /// Process names (15 characters, as the kernel keeps them) of daemons that are known to move clocks.
 const TUNERS: &[&str] = &[
-    "perfd", "mpdecision", "thermal-engine", "vendor.thermal-e", "android.hardwar", "fpsgo", "perf-hal-servic",
-    "thermald", "tuned", "power-profiles-", "auto-cpufreq", "tlp", "cpufreqd", "irqbalance",
+    "perfd",
+    "mpdecision",
+    "thermal-engine",
+    "vendor.thermal-e",
+    "android.hardwar",
+    "fpsgo",
+    "perf-hal-servic",
+    "thermald",
+    "tuned",
+    "power-profiles-",
+    "auto-cpufreq",
+    "tlp",
+    "cpufreqd",
+    "irqbalance",
 ];
 
 /// Runs every check. `profile` is the one the run will use, if one is known.
 pub fn doctor(device: &Device, profile: Option<&Profile>, state_dir: &Path) -> DoctorReport {
     let patient = Patient { device, profile, state_dir };
-    let findings = CHECKS.iter().map(|(name, check)| Finding { check: (*name).into(), ..check(&patient) }).collect();
+    let findings =
+        CHECKS.iter().map(|(name, check)| Finding { check: (*name).into(), ..check(&patient) }).collect();
     let device_print = fingerprint(device.nodes.as_ref(), device.properties.as_ref());
     DoctorReport { device: device_print, origin: device.origin, findings }
 }
@@ -80,7 +93,11 @@ fn root(p: &Patient) -> Finding {
     let simulated = p.device.origin == Origin::Simulated;
     let uid = nix::unistd::Uid::effective();
     let found = if simulated { "simulated device".into() } else { format!("the agent runs as uid {uid}") };
-    finding(grade(simulated || uid.is_root(), Grade::Stop), found, "pins need root: `adb root`, or grant su to the shell")
+    finding(
+        grade(simulated || uid.is_root(), Grade::Stop),
+        found,
+        "pins need root: `adb root`, or grant su to the shell",
+    )
 }
 
 fn selinux(p: &Patient) -> Finding {
@@ -100,7 +117,11 @@ fn uptime(p: &Patient) -> Finding {
         .and_then(|t| t.split_whitespace().next()?.parse::<f64>().ok())
         .unwrap_or_else(|| p.device.clock.now().0 as f64 / 1e9);
     let found = format!("up for {seconds:.0} s");
-    finding(grade(seconds >= SETTLED_UPTIME_S, Grade::Warn), found, "wait until a minute after boot: memory is held at a boot floor until then")
+    finding(
+        grade(seconds >= SETTLED_UPTIME_S, Grade::Warn),
+        found,
+        "wait until a minute after boot: memory is held at a boot floor until then",
+    )
 }
 
 fn supplies(nodes: &dyn Nodes, kind: fn(&str) -> bool) -> Vec<NodePath> {
@@ -131,7 +152,8 @@ fn charging(p: &Patient) -> Finding {
 
 fn battery(p: &Patient) -> Finding {
     let nodes = p.device.nodes.as_ref();
-    let level = supplies(nodes, |t| t == "Battery").iter().find_map(|b| read_i64(nodes, &b.join("capacity")).ok());
+    let level =
+        supplies(nodes, |t| t == "Battery").iter().find_map(|b| read_i64(nodes, &b.join("capacity")).ok());
     match level {
         None => finding(Grade::Fine, "no battery level", ""),
         Some(percent) => finding(
@@ -177,7 +199,11 @@ fn heat(p: &Patient) -> Finding {
         }
     }
     match (hot.is_empty(), read) {
-        (true, 0) => finding(Grade::Warn, "no zone of the profile can be read", "name readable zones in the profile (`opptune probe` lists them): without them no run is stopped for heat"),
+        (true, 0) => finding(
+            Grade::Warn,
+            "no zone of the profile can be read",
+            "name readable zones in the profile (`opptune probe` lists them): without them no run is stopped for heat",
+        ),
         (true, n) => finding(Grade::Fine, format!("{n} zones below their limits"), ""),
         (false, _) => finding(Grade::Stop, hot.join(", "), "let it cool: the gate would refuse every trial"),
     }
@@ -201,7 +227,8 @@ fn throttling(p: &Patient) -> Finding {
 
 fn load(p: &Patient) -> Finding {
     let nodes = p.device.nodes.as_ref();
-    let Some(load) = text(nodes, "/proc/loadavg").and_then(|t| t.split(' ').next()?.parse::<f64>().ok()) else {
+    let Some(load) = text(nodes, "/proc/loadavg").and_then(|t| t.split(' ').next()?.parse::<f64>().ok())
+    else {
         return finding(Grade::Fine, "no load average", "");
     };
     let cpus = children(nodes, "/sys/devices/system/cpu").iter().filter(|c| is_cpu(c.name())).count().max(1);
@@ -236,10 +263,18 @@ fn daemons(p: &Patient) -> Finding {
 fn space(p: &Patient) -> Finding {
     let nearest = p.state_dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
     match nix::sys::statvfs::statvfs(nearest) {
-        Err(e) => finding(Grade::Warn, format!("{}: {e}", nearest.display()), "check the state directory (--state-dir)"),
+        Err(e) => finding(
+            Grade::Warn,
+            format!("{}: {e}", nearest.display()),
+            "check the state directory (--state-dir)",
+        ),
         Ok(fs) => {
             let free = fs.blocks_available() as u64 * fs.fragment_size() as u64;
-            finding(grade(free >= WANTED_FREE_BYTES, Grade::Stop), format!("{} MiB free", free >> 20), "free at least 200 MiB where the agent keeps its state")
+            finding(
+                grade(free >= WANTED_FREE_BYTES, Grade::Stop),
+                format!("{} MiB free", free >> 20),
+                "free at least 200 MiB where the agent keeps its state",
+            )
         }
     }
 }
@@ -247,7 +282,8 @@ fn space(p: &Patient) -> Finding {
 /// The best source of the profile, opened; the notes say why others were passed over.
 fn source(p: &Patient) -> Result<SourceInfo, String> {
     let profile = p.profile.ok_or("no profile; match or write one first: `opptune probe`")?;
-    let (source, notes) = sensor::open(&profile.energy, None, p.device.nodes.as_ref(), p.device.clock.as_ref());
+    let (source, notes) =
+        sensor::open(&profile.energy, None, p.device.nodes.as_ref(), p.device.clock.as_ref());
     source.map(|s| s.info().clone()).ok_or_else(|| notes.join("; "))
 }
 
@@ -259,7 +295,11 @@ fn energy(p: &Patient) -> Finding {
             format!("{} (declared in the profile, not measured)", info.kind),
             "a device with a gauge, rails or a meter gives numbers that can be shipped",
         ),
-        Ok(info) => finding(Grade::Fine, format!("{} {}, a value every {:.0} ms", info.kind, info.name, info.period_ms), ""),
+        Ok(info) => finding(
+            Grade::Fine,
+            format!("{} {}, a value every {:.0} ms", info.kind, info.name, info.period_ms),
+            "",
+        ),
         Err(why) => finding(Grade::Stop, why, advice),
     }
 }
@@ -269,9 +309,14 @@ fn gauge(p: &Patient) -> Finding {
     let Some(battery) = supplies(nodes, |t| t == "Battery").into_iter().next() else {
         return finding(Grade::Fine, "no gauge", "");
     };
-    let (Ok(current), status) = (read_i64(nodes, &battery.join("current_now")), shown(nodes, &battery.join("status")))
+    let (Ok(current), status) =
+        (read_i64(nodes, &battery.join("current_now")), shown(nodes, &battery.join("status")))
     else {
-        return finding(Grade::Warn, "current_now gives no number", "use rails or a meter: this gauge says nothing");
+        return finding(
+            Grade::Warn,
+            "current_now gives no number",
+            "use rails or a meter: this gauge says nothing",
+        );
     };
     let unit = if current.abs() < MILLIAMP_BELOW { "mA" } else { "uA" };
     let found = format!("{current} {unit} by its magnitude while {status}");
@@ -292,8 +337,13 @@ fn gauge(p: &Patient) -> Finding {
 fn zones(p: &Patient) -> Finding {
     let Some(profile) = p.profile else { return finding(Grade::Fine, "no profile", "") };
     let (there, _) = sensor::zones(&profile.thermal, p.device.nodes.as_ref());
-    let missing: Vec<&str> =
-        profile.thermal.zones.keys().map(String::as_str).filter(|k| !there.iter().any(|z| z.kind == **k)).collect();
+    let missing: Vec<&str> = profile
+        .thermal
+        .zones
+        .keys()
+        .map(String::as_str)
+        .filter(|k| !there.iter().any(|z| z.kind == **k))
+        .collect();
     let gate = &profile.thermal.gate_zone;
     let advice = "correct `thermal` in the profile: `opptune probe` lists the zones there are";
     if gate.is_empty() {

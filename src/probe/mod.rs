@@ -6,12 +6,12 @@ mod doctor;
 
 pub use doctor::doctor;
 
+use crate::agent::fingerprint;
 use crate::device::Device;
 use crate::knob;
 use crate::profile::KnobSpec;
 use crate::protocol::{FoundCompanion, FoundKnob, FoundSource, FoundZone, ProbeReport};
 use crate::sensor::{ZoneRole, celsius_from_raw};
-use crate::agent::fingerprint;
 use crate::sysfs::{NodePath, Nodes, find_all, read_i64, read_trimmed};
 use crate::trial::KnobId;
 use candidates::{Candidate, Opponent};
@@ -85,7 +85,8 @@ fn sources(nodes: &dyn Nodes) -> Vec<FoundSource> {
             found.push(FoundSource { kind: "odpm".into(), name, reading: format!("{rails} rails") });
         }
     }
-    let counters = [("rapl", "/sys/class/powercap", "energy_uj"), ("meter", "/sys/class/hwmon", "energy1_input")];
+    let counters =
+        [("rapl", "/sys/class/powercap", "energy_uj"), ("meter", "/sys/class/hwmon", "energy1_input")];
     for (kind, dir, node) in counters {
         for node in children(nodes, dir).iter().map(|d| d.join(node)).filter(|n| nodes.exists(n)) {
             let reading = format!("{} uJ", shown(nodes, &node));

@@ -1,11 +1,12 @@
 //! What the report shows, gathered from the journal. Pure.
 
+use crate::campaign::config::SweepConfig;
 use crate::campaign::journal::{Event, Line};
 use crate::profile::{Axis, Profile};
 use crate::protocol::Failure;
 use crate::search::{Goal, Point};
 use crate::stats::Sample;
-use crate::trial::{Choice, Combination, Measurement, Purpose, Setting, TrialId, Verdict};
+use crate::trial::{Choice, Combination, Flag, Measurement, Purpose, Setting, TrialId, Verdict};
 use crate::units::Opp;
 use std::collections::BTreeMap;
 
@@ -37,26 +38,21 @@ pub struct Search {
     pub best: Option<Point>,
 }
 
-/// The searches of a run, in the order they were begun.
-pub fn searches(profile: &Profile, events: &[Line]) -> Vec<Search> {
-    let mut order: Vec<Setting> = Vec::new();
-    let mut groups: BTreeMap<(Setting, Purpose, Point), Vec<&Measurement>> = BTreeMap::new();
+/// The searches of a run, in the order of its configuration.
+pub fn searches(config: &SweepConfig, profile: &Profile, events: &[Line]) -> Vec<Search> {
+    let mut groups: Groups = BTreeMap::new();
     for m in measurements(events).filter(|m| m.usable()) {
-        let setting = m.id.setting;
-        if !order.contains(&setting) {
-            order.push(setting);
-        }
         let point = point(profile, &m.id.combination);
-        groups.entry((setting, m.id.purpose, point)).or_default().push(m);
+        groups.entry((m.id.setting, m.id.purpose, point)).or_default().push(m);
     }
-    order.into_iter().map(|setting| search(setting, &groups, events)).collect()
+    let begun = |setting: &Setting| groups.keys().any(|(measured, ..)| measured == setting);
+    let settings = config.settings.list().into_iter().filter(begun);
+    settings.map(|setting| search(setting, &groups, events)).collect()
 }
 
-fn search(
-    setting: Setting,
-    groups: &BTreeMap<(Setting, Purpose, Point), Vec<&Measurement>>,
-    events: &[Line],
-) -> Search {
+type Groups<'m> = BTreeMap<(Setting, Purpose, Point), Vec<&'m Measurement>>;
+
+fn search(setting: Setting, groups: &Groups<'_>, events: &[Line]) -> Search {
     let of = |purpose| {
         let mine = groups.iter().filter(move |((s, p, _), _)| (*s, *p) == (setting, purpose));
         mine.filter_map(|((.., point), all)| spot(*point, all))
@@ -122,6 +118,31 @@ fn name(verdict: &Verdict) -> String {
         Verdict::Contended { .. } => "contended".into(),
         Verdict::Rejected { .. } => "rejected".into(),
         Verdict::Unverifiable { .. } => "unverifiable".into(),
+    }
+}
+
+/// What readers must know of trials, and of how many.
+pub fn remarks(events: &[Line]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for m in measurements(events) {
+        let short = m.energy.as_ref().is_some_and(|energy| energy.too_short);
+        let short = short.then(|| "window too short for the energy source".to_owned());
+        for remark in m.flags.iter().map(remark).chain(short) {
+            *counts.entry(remark).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn remark(flag: &Flag) -> String {
+    match flag {
+        Flag::SchedulingJitter => "scheduling jitter: ITL p99 above 3 x p50".into(),
+        Flag::Cold => "cold: first run after load".into(),
+        Flag::AffinityNotApplied { why } => format!("affinity not applied: {why}"),
+        Flag::RepeatedAfterLinkLoss => "repeated after the link was lost".into(),
+        Flag::ExternalPower => "external power attached although energy is the battery's".into(),
+        Flag::ThermalControlAltered => "thermal control altered by the profile".into(),
+        Flag::SamplesLost { .. } => "sensor samples lost".into(),
     }
 }
 

@@ -86,7 +86,7 @@ fn answer(run: &Run) -> Markup {
 fn searches(run: &Run) -> Markup {
     html! {
         h2 { "Searches" }
-        @for search in data::searches(run.profile, run.events) { (one_search(run, &search)) }
+        @for search in data::searches(run.config, run.profile, run.events) { (one_search(run, &search)) }
     }
 }
 
@@ -105,7 +105,7 @@ fn one_search(run: &Run, search: &data::Search) -> Markup {
                 (search.spots.len()) " combinations measured."
             }
             @match plot::scatter(search) {
-                Some(svg) => (PreEscaped(svg)),
+                Some(plot) => (with_legend(plot)),
                 None => p.fine { "No plot: no energy was available, or nothing was measured." },
             }
             @for (gpu, axis) in [(true, &run.profile.axes.gpu), (false, &run.profile.axes.cpu)] {
@@ -137,21 +137,25 @@ fn unit_label(knob: Option<&KnobInfo>) -> &'static str {
     }
 }
 
+fn with_legend(plot: plot::Plot) -> Markup {
+    html! {
+        (PreEscaped(plot.svg))
+        p.legend { @for (name, colour) in plot.legend {
+            span style=(format!("color:{colour}")) { "●" } " " (name) " "
+        } }
+    }
+}
+
 fn over_the_run(run: &Run) -> Markup {
     let x = "trial";
-    let heat = plot::Labels { title: "temperature at the start of each trial", x, y: "°C", legend: true };
-    let clock = plot::Labels {
-        title: "mean clock of the leading knobs",
-        x,
-        y: "MHz (CPUs for a quota)",
-        legend: true,
-    };
+    let heat = plot::Labels { title: "temperature at the start of each trial", x, y: "°C" };
+    let clock = plot::Labels { title: "mean clock of the leading knobs", x, y: "MHz (CPUs for a quota)" };
     html! {
         h2 { "Over the run" }
-        @for svg in [
+        @for plot in [
             plot::over_run(&heat, &data::temperatures(run.events)),
             plot::over_run(&clock, &data::clocks(run.profile, run.events)),
-        ].into_iter().flatten() { (PreEscaped(svg)) }
+        ].into_iter().flatten() { (with_legend(plot)) }
     }
 }
 
@@ -159,9 +163,11 @@ fn quality(run: &Run) -> Markup {
     let verdicts = data::verdicts(run.events);
     let failures: Vec<_> = data::failures(run.events).collect();
     let drift = data::drift(run.events);
+    let remarks = data::remarks(run.events);
     html! {
         h2 { "Pins, failures, drift" }
         (pairs(verdicts.iter().map(|(verdict, n)| (verdict.clone(), format!("{n} knob-trials")))))
+        (pairs(remarks.iter().map(|(remark, n)| (remark.clone(), format!("{n} trials")))))
         @if failures.is_empty() { p { "No attempt failed." } } @else {
             p { "Failed attempts: " (failures.len()) }
             ul { @for (id, failure, given_up) in failures {

@@ -2,7 +2,7 @@ use super::*;
 use crate::engine::EngineInfo;
 use crate::knob::KnobInfo;
 use crate::protocol::{Failure, FailureClass, Fingerprint, Opened, RestoreReport};
-use crate::search::Value;
+use crate::search::{Goal, Point, Value};
 use crate::trial::*;
 use crate::units::*;
 use std::path::Path;
@@ -142,9 +142,10 @@ fn text_from_a_device_is_escaped() {
 
 #[test]
 fn points_are_medians_over_usable_trials() {
+    let config = SweepConfig::parse(CONFIG, Path::new("night.toml")).unwrap();
     let profile = crate::profile::load("pixel-7").unwrap();
     let mut events = journal();
-    let searches = data::searches(&profile, &events);
+    let searches = data::searches(&config, &profile, &events);
     assert_eq!((searches.len(), searches[0].spots.len()), (1, GPUS.len() * CPUS.len()));
     let slowest = &searches[0].spots[0];
     assert_eq!(slowest.n, 3);
@@ -156,7 +157,10 @@ fn points_are_medians_over_usable_trials() {
             measurement.knobs.values_mut().for_each(|seen| seen.verdict = clamp());
         }
     }
-    assert!(data::searches(&profile, &events).is_empty(), "clamped trials say nothing about a combination");
+    assert!(
+        data::searches(&config, &profile, &events).is_empty(),
+        "clamped trials say nothing about a combination"
+    );
     assert!(data::verdicts(&events).contains_key("clamped by dcvsh_freq_limit"));
 }
 

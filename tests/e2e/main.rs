@@ -7,6 +7,7 @@
 
 mod adb;
 mod agent;
+mod bad_input;
 mod lab;
 mod support;
 mod sweep;
