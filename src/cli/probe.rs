@@ -57,7 +57,7 @@ impl CheckArgs {
 }
 
 async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
-    let mut session = target.session_on().await?;
+    let mut session = target.session_to_look().await?;
     let report = match session.ask(ToAgent::Probe).await? {
         ToHost::Probed(report) => *report,
         other => return Err(session.odd(format!("the agent answered a probe with {other:?}"))),
@@ -77,10 +77,14 @@ fn check(target: &Target, json: bool) -> Result<Exit, CliError> {
         Ok(answer)
     })?;
     if json {
-        print_json(&knobs)?;
-    } else {
-        knobs.iter().for_each(print_check);
+        print_json(&serde_json::json!({ "knobs": knobs, "restored": restored }))?;
+        return if restored.complete() {
+            Ok(Exit::Done)
+        } else {
+            Err(CliError::NotRestored(restored.differs))
+        };
     }
+    knobs.iter().for_each(print_check);
     say_restored(&restored)
 }
 
@@ -92,22 +96,19 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> 
 }
 
 fn print_probe(report: &ProbeReport) {
-    let device = &report.device;
-    println!(
-        "{} ({}), {}, kernel {}, {}",
-        device.model, report.origin, device.soc, device.kernel, device.arch
-    );
+    let (device, name) = (&report.device, text::device(&report.device));
+    println!("{name} ({}), {}, kernel {}, {}", report.origin, device.soc, device.kernel, device.arch);
     let knobs = report.knobs.iter().map(knob_row);
-    println!("\nKnobs\n{}", text::table(["family", "role", "operating points", "now", "note"], knobs));
+    text::section("Knobs", &["family", "role", "operating points", "now", "note"], knobs);
     let sources = report.energy.iter().map(|s| vec![s.kind.clone(), s.name.clone(), s.reading.clone()]);
-    println!("\nEnergy sources\n{}", text::table(["kind", "name", "now"], sources));
+    text::section("Energy sources", &["kind", "name", "now"], sources);
     let zones = report.zones.iter().map(|z| {
         let role = z.role.map_or("-".into(), |r| format!("{r:?}").to_lowercase());
         vec![z.kind.clone(), role, z.now.map_or("no value".into(), |t| t.to_string())]
     });
-    println!("\nThermal zones\n{}", text::table(["type", "near", "now"], zones));
+    text::section("Thermal zones", &["type", "near", "now"], zones);
     let companions = report.companions.iter().map(|c| vec![c.id.clone(), c.node.clone(), c.value.clone()]);
-    println!("\nWhat would fight a pin\n{}", text::table(["companion", "node", "now"], companions));
+    text::section("What would fight a pin", &["companion", "node", "now"], companions);
     print_profiles(report);
 }
 

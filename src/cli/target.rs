@@ -48,11 +48,12 @@ impl Target {
         Session::start(&*connect(&self.device, &self.agent).await?).await
     }
 
-    /// Starts an agent; takes the device only if a profile was named (a twin is nothing but its profile).
-    pub async fn session_on(&self) -> Result<Session, CliError> {
-        match self.profile {
-            Some(_) => Ok(self.open().await?.0),
-            None => self.session().await,
+    /// Starts an agent to look at the device without taking it. A simulated device is not there to be looked at
+    /// until it is taken: its profile makes it.
+    pub async fn session_to_look(&self) -> Result<Session, CliError> {
+        match self.profile()? {
+            Some(profile) if profile.twin.is_some() => Ok(self.open().await?.0),
+            _ => self.session().await,
         }
     }
 
