@@ -114,6 +114,7 @@ fn device(root: &Path) -> Device {
         engine: Box::new(|_, _| Err(EngineError::Cancelled)),
         origin: Origin::Measured,
         outlives_agent: true,
+        work_rate: None,
         begin_trial: Box::new(|_| ()),
     }
 }

@@ -10,6 +10,10 @@ use super::session::{Answer, Broken};
 use crate::protocol::{Failure, FailureClass};
 use crate::trial::{Flag, Measurement, TrialId, TrialSpec};
 
+/// Losses of the link without a trial finishing in between, after which the fault is the device's or the
+/// link's, not a trial's: three trials, each tried twice.
+const MOST_LOSSES_IN_A_ROW: u32 = 6;
+
 /// What to do next about a trial.
 enum Next {
     Settled,
@@ -114,10 +118,15 @@ impl Runner<'_> {
     }
 
     /// The link is lost. A trial in flight is repeated once; the second time it is given up.
-    pub(super) fn lost(&mut self, during: Option<&TrialId>, why: &str) -> Result<(), CampaignError> {
+    pub(super) fn lost(&mut self, during: Option<&TrialId>, why: &str) -> Result<(), Stop> {
         self.session = None;
         self.record(Event::LinkLost { during: during.cloned(), why: why.to_owned() })?;
         self.tell(Update::LinkLost { why });
+        if self.ledger().losses_in_a_row() >= MOST_LOSSES_IN_A_ROW {
+            let why =
+                format!("the link was lost {MOST_LOSSES_IN_A_ROW} times while trials ran, lastly: {why}");
+            return Err(Stop::End(End::Unavailable { why }));
+        }
         let Some(id) = during.filter(|id| self.ledger().link_losses(id) > 1) else { return Ok(()) };
         let failure = Failure {
             class: FailureClass::Transient,

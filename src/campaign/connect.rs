@@ -202,7 +202,7 @@ impl Runner<'_> {
         };
         match passed {
             Ok(()) => Ok(()),
-            Err(Broken::Lost(why)) => Ok(self.lost(None, &why)?),
+            Err(Broken::Lost(why)) => self.lost(None, &why),
             Err(Broken::Alien(why)) => Err(self.alien(why).into()),
         }
     }

@@ -36,6 +36,8 @@ pub struct Ledger {
     trouble: HashMap<TrialId, Vec<FailureClass>>,
     /// Losses of the link per trial since then.
     lost: HashMap<TrialId, u32>,
+    /// Losses of the link under trials since one last finished.
+    losses_in_a_row: u32,
     in_flight: Option<TrialId>,
     /// Trials that were in flight when link or host were lost.
     cut: HashSet<TrialId>,
@@ -66,6 +68,7 @@ impl Ledger {
             }
             Event::Finished { measurement } => {
                 self.in_flight = None;
+                self.losses_in_a_row = 0;
                 self.finished.insert(measurement.id.clone(), (**measurement).clone());
             }
             Event::Failed { id, failure, given_up } => self.fail(id, failure, *given_up),
@@ -73,6 +76,7 @@ impl Ledger {
                 self.cut_flight();
                 if let Some(id) = during {
                     *self.lost.entry(id.clone()).or_default() += 1;
+                    self.losses_in_a_row += 1;
                 }
             }
             Event::Rebooted { boot_id } => self.boot_id = Some(boot_id.clone()),
@@ -106,6 +110,7 @@ impl Ledger {
         self.in_flight = None;
         self.trouble.clear();
         self.lost.clear();
+        self.losses_in_a_row = 0;
     }
 
     /// The device as it was first taken.
@@ -139,6 +144,11 @@ impl Ledger {
     /// How often the link was lost under a trial since the run was last taken up.
     pub fn link_losses(&self, id: &TrialId) -> u32 {
         self.lost.get(id).copied().unwrap_or(0)
+    }
+
+    /// How often the link was lost under trials without one finishing in between.
+    pub fn losses_in_a_row(&self) -> u32 {
+        self.losses_in_a_row
     }
 
     /// Whether a trial was in flight when the link or the host was lost.

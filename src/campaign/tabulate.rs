@@ -42,6 +42,8 @@ pub(super) fn tabulate(
     let Some(energy) = &opened.energy else { return Ok(None) };
     let axes = DeviceAxes::new(profile, &opened.knobs)?;
     let entries = entries(ledger, config, &axes);
+    let mut conditions = conditions(opened, config, profile);
+    conditions.insert("trials-given-up".into(), ledger.given_up().count().to_string());
     Ok((!entries.is_empty()).then(|| Table {
         schema: table::SCHEMA,
         run: config.name.clone(),
@@ -50,7 +52,7 @@ pub(super) fn tabulate(
         device: device.clone(),
         engine: opened.engine.clone().unwrap_or_default(),
         method: method(config),
-        conditions: conditions(opened, config, profile),
+        conditions,
         units: opened.knobs.iter().map(|knob| (knob.id.clone(), knob.unit)).collect(),
         entries,
     }))

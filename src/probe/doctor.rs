@@ -269,7 +269,7 @@ fn space(p: &Patient) -> Finding {
             "check the state directory (--state-dir)",
         ),
         Ok(fs) => {
-            let free = fs.blocks_available() as u64 * fs.fragment_size() as u64;
+            let free = fs.blocks_available() * fs.fragment_size();
             finding(
                 grade(free >= WANTED_FREE_BYTES, Grade::Stop),
                 format!("{} MiB free", free >> 20),

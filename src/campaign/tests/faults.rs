@@ -67,6 +67,16 @@ async fn a_trial_that_loses_the_link_twice_is_given_up_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_link_that_every_trial_loses_ends_the_run_before_it_gives_all_of_them_up() {
+    let (_dir, run) = fresh();
+    let outcome = sweep(&from_trial(10, 999, Act::HangUp), &run, "").await.unwrap();
+    assert_eq!((outcome.exit_code(), outcome.resumable()), (3, true));
+    let given_up =
+        events(&run).iter().filter(|l| matches!(l.event, Event::Failed { given_up: true, .. })).count();
+    assert_eq!(given_up, 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_device_that_is_gone_for_a_while_is_waited_for() {
     let device = from_trial(5, 0, Act::HangUp);
     device.with(|w| {
