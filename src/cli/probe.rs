@@ -5,6 +5,8 @@ use super::{CliError, Exit, block_on, error::say_restored, text};
 use crate::profile::{self, builtin_names};
 use crate::protocol::{FoundKnob, PinCheck, PinRow, ProbeReport, ToAgent, ToHost};
 use crate::units::{Opp, OppUnit};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Look at a device: knobs, tables, energy sources, zones, companions
 ///
@@ -18,6 +20,9 @@ pub struct Args {
     /// Also pin every operating point of every knob once (changes the device for a while)
     #[arg(long)]
     check_pins: bool,
+    /// Write a first profile of the device to FILE, to be read by a person before it is used
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,6 +51,9 @@ impl Args {
         } else {
             print_probe(&report);
         }
+        if let Some(file) = &self.write {
+            write_draft(&report, file)?;
+        }
         if self.check_pins { check(&self.target, self.json) } else { Ok(Exit::Done) }
     }
 }
@@ -54,6 +62,20 @@ impl CheckArgs {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         check(&self.target, self.json)
     }
+}
+
+/// Refuses to overwrite: the file may hold what a person corrected.
+fn write_draft(report: &ProbeReport, file: &Path) -> Result<(), CliError> {
+    let doing = || format!("write the profile {}", file.display());
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let text = toml::to_string_pretty(&profile::draft(report, &name))
+        .map_err(|e| CliError::Io { doing: doing(), error: std::io::Error::other(e) })?;
+    let fresh = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+    fresh
+        .and_then(|mut out| out.write_all(text.as_bytes()))
+        .map_err(|error| CliError::Io { doing: doing(), error })?;
+    eprintln!("wrote {0}: read it, then try it with `opptune check-pins --profile {0}`", file.display());
+    Ok(())
 }
 
 async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
@@ -117,8 +139,8 @@ fn print_profiles(report: &ProbeReport) {
     match names.is_empty() {
         false => println!("\nProfile for this device: {}", names.join(", ")),
         true => println!(
-            "\nNo built-in profile is for this device (there are: {}). Copy the nearest one from device-profiles/ and give \
-             its path with --profile",
+            "\nNo built-in profile is for this device (there are: {}). `opptune probe \
+             --write FILE.toml` makes a first one of what was found",
             builtin_names().join(", ")
         ),
     }

@@ -45,7 +45,9 @@ impl Transport for Local {
         command.args(rest).stdin(Stdio::null()).kill_on_drop(true);
         match tokio::time::timeout(deadline, command.output()).await {
             Err(_) => Err(lost(doing(), format!("no answer within {deadline:?}"))),
-            Ok(answer) => answer.map(output).map_err(|e| lost(doing(), e)),
+            Ok(Ok(answer)) => Ok(output(answer)),
+            Ok(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(not_found(program)),
+            Ok(Err(e)) => Err(lost(doing(), e)),
         }
     }
 
@@ -78,6 +80,11 @@ fn output(from: std::process::Output) -> Output {
         stderr: String::from_utf8_lossy(&from.stderr).into_owned(),
         status: from.status.code(),
     }
+}
+
+/// What a shell would answer.
+fn not_found(program: &str) -> Output {
+    Output { stdout: String::new(), stderr: format!("{program}: not found"), status: Some(127) }
 }
 
 async fn copy(from: &Path, offset: u64, to: &Path, sent: &(dyn Fn(u64) + Send + Sync)) -> io::Result<()> {

@@ -6,14 +6,24 @@
 
 #[cfg(feature = "host")]
 pub mod adb;
+#[cfg(feature = "host")]
+mod agent_file;
+#[cfg(feature = "host")]
+mod dial;
 mod link;
 #[cfg(feature = "host")]
 pub mod local;
 mod log;
 pub mod memory;
 #[cfg(feature = "host")]
+pub mod push;
+#[cfg(feature = "host")]
+mod root;
+#[cfg(feature = "host")]
 mod words;
 
+#[cfg(feature = "host")]
+pub use dial::{Dial, DialOptions};
 pub use link::{LinkError, LinkSpec, parse_link};
 pub use log::AgentLog;
 

@@ -9,5 +9,6 @@ mod adb;
 mod agent;
 mod bad_input;
 mod lab;
+mod push;
 mod support;
 mod sweep;

@@ -2,13 +2,12 @@
 
 mod devices;
 mod files;
-mod root;
 mod server;
 mod shell;
 mod sync;
 
+pub use super::root::Root;
 pub use devices::{Listed, State};
-pub use root::Root;
 pub use server::Server;
 pub use shell::Service;
 
@@ -66,7 +65,7 @@ impl Adb {
     }
 
     async fn find_root(&self) -> Result<Root, TransportError> {
-        for way in Root::ALL {
+        for way in Root::ANDROID {
             if self.is_root_by(way).await? {
                 return Ok(way);
             }

@@ -3,7 +3,7 @@
 /// A way to run commands as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
-    /// adbd is root itself (from the start, or after `adb root`).
+    /// The link is root's itself (after `adb root`, or an ssh login as root).
     Already,
     /// `su -c 'COMMAND'`: Magisk, KernelSU, SuperSU.
     SuCommand,
@@ -11,12 +11,19 @@ pub enum Root {
     SuZero,
     /// `su root COMMAND`: userdebug builds, old.
     SuRoot,
+    /// `sudo -n COMMAND`: boards and lab hosts whose sudo needs no password.
+    Sudo,
 }
 
 impl Root {
-    /// The ways, in the order they are tried. `adb root` comes after all of them: it restarts adbd, which
-    /// ends everything that runs over it.
-    pub(super) const ALL: [Root; 4] = [Root::Already, Root::SuCommand, Root::SuZero, Root::SuRoot];
+    /// The ways of Android, in the order they are tried. `adb root` comes after all of them: it restarts adbd,
+    /// which ends everything that runs over it.
+    pub(super) const ANDROID: [Root; 4] = [Root::Already, Root::SuCommand, Root::SuZero, Root::SuRoot];
+
+    /// The ways of what is reached over ssh: boards, lab hosts, Termux. The one that could ask for a password
+    /// is last.
+    #[cfg(feature = "ssh")]
+    pub(super) const UNIX: [Root; 3] = [Root::Already, Root::Sudo, Root::SuCommand];
 
     /// The command line that runs `line` as root; `None` when `line` would need quotes within quotes.
     pub(super) fn wrap(self, line: &str) -> Option<String> {
@@ -25,6 +32,7 @@ impl Root {
             Root::SuCommand => (!line.contains('\'')).then(|| format!("su -c '{line}'")),
             Root::SuZero => Some(format!("su 0 {line}")),
             Root::SuRoot => Some(format!("su root {line}")),
+            Root::Sudo => Some(format!("sudo -n {line}")),
         }
     }
 
@@ -40,7 +48,7 @@ mod tests {
 
     #[test]
     fn every_way_keeps_the_words() {
-        let lines: Vec<_> = Root::ALL.iter().map(|r| r.wrap("id -u").unwrap()).collect();
+        let lines: Vec<_> = Root::ANDROID.iter().map(|r| r.wrap("id -u").unwrap()).collect();
         assert_eq!(lines, ["id -u", "su -c 'id -u'", "su 0 id -u", "su root id -u"]);
         assert_eq!(Root::SuCommand.wrap("sh -c 'a b'"), None);
         assert!(Root::is_root("0\r\n") && !Root::is_root("2000\n") && !Root::is_root("su: not found"));
