@@ -10,7 +10,8 @@ pub enum Exit {
     Done = 0,
     /// Anything that has no code of its own.
     Other = 1,
-    /// The command line, a configuration, a profile, a journal or a table is wrong.
+    /// The command line, a configuration, a profile, a journal or a table is wrong, or what answers is no agent
+    /// of this build.
     Usage = 2,
     /// The device or the link to it is not there.
     Unavailable = 3,
@@ -44,7 +45,8 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  anything that has no code of its own
-  2  command line, configuration, profile, journal or table is wrong
+  2  command line, configuration, profile, journal or table is wrong, or what
+     answers is no agent of this build
   3  device unavailable
   4  refused by a gate: too hot, locked, or doctor says stop
   5  complete, but no combination meets the budget of some setting

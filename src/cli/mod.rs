@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each a set of arguments and what is done with them.
 
 mod agent;
+mod clean;
 mod compare;
 mod completions;
 mod devices;
@@ -61,6 +62,7 @@ enum Command {
     CheckPins(probe::CheckArgs),
     Doctor(doctor::Args),
     Restore(restore::Args),
+    Clean(clean::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Agent(agent::Args),
@@ -81,6 +83,7 @@ impl Command {
             Command::CheckPins(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Restore(args) => args.run(),
+            Command::Clean(args) => args.run(),
             Command::Completions(args) => args.run(),
         };
         exit.map(ExitCode::from)

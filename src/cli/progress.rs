@@ -1,6 +1,7 @@
 //! What a run shows while it goes on: a live bar on a terminal, plain lines elsewhere. On standard error, so that
 //! standard output is the result alone.
 
+use super::text;
 use crate::campaign::{Observer, Update};
 use crate::knob::KnobInfo;
 use crate::profile::Profile;
@@ -156,7 +157,10 @@ fn opened_text(profile: &Profile, device: &Fingerprint, opened: &Opened) -> Stri
     let engine = opened.engine.as_ref().map_or(String::new(), |e| format!(", engine {} {}", e.name, e.model));
     let head = format!(
         "device: {} ({}, profile {}), kernel {}, energy: {energy}{engine}",
-        device.model, opened.origin, profile.name, device.kernel
+        text::device(device),
+        opened.origin,
+        profile.name,
+        device.kernel
     );
     let notes = opened.notes.iter().map(|note| format!("note: {note}"));
     std::iter::once(head).chain(notes).collect::<Vec<_>>().join("\n")

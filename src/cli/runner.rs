@@ -1,12 +1,15 @@
 //! Runs campaigns in front of a person: progress, signals, result, exit code.
 
 use super::progress::Progress;
-use super::target::{AgentArgs, connect};
+use super::target::{AgentArgs, dial};
 use super::{CliError, Exit, block_on, report, table};
 use crate::campaign::config::SweepConfig;
 use crate::campaign::{Campaign, End, Outcome, RunDir};
+use crate::engine::{EngineKind, EngineSpec, resolve_model};
 use crate::profile::Profile;
+use crate::transport::Dial;
 use indicatif::MultiProgress;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -46,11 +49,24 @@ async fn run(
     let link = &job.config.device.link;
     let prefix = if several { format!("{link}: ") } else { String::new() };
     let mut progress = Progress::new(screen, job.profile.clone(), prefix);
-    let device = connect(link, agent).await?;
+    let device = Arc::new(dial(link, agent).await?);
+    let model = place_model(&device, &job.config.engine).await?;
     let campaign = Campaign::new(job.config.clone(), job.profile.clone(), job.run.clone(), device)?;
-    let outcome = campaign.steal_from(agent.steal.clone()).run(cancel, &mut progress).await;
+    let campaign = campaign.steal_from(agent.steal.clone()).model_on_device(model);
+    let outcome = campaign.run(cancel, &mut progress).await;
     progress.finish();
     Ok(outcome?)
+}
+
+/// Sees to it that the device has the model, and says where; engines without a model file need none.
+async fn place_model(device: &Dial, engine: &EngineSpec) -> Result<Option<String>, CliError> {
+    match engine.kind {
+        EngineKind::Spin | EngineKind::Twin => Ok(None),
+        EngineKind::Llama => {
+            let file = resolve_model(&engine.model).map_err(|error| CliError::Usage(error.to_string()))?;
+            Ok(Some(device.place_model(&file).await?.path))
+        }
+    }
 }
 
 /// A token that is cancelled by the first SIGINT, SIGTERM or SIGHUP.

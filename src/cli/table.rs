@@ -102,7 +102,7 @@ fn load(path: &Path) -> Result<Table, TableError> {
 
 /// Prints a table as people read it, with what they must know before the numbers.
 pub(super) fn print(table: &Table) {
-    println!("{} on {} ({})", table.run, table.device.model, table.engine.model);
+    println!("{} on {} ({})", table.run, text::device(&table.device), table.engine.model);
     print_entries(table, &table.entries.iter().collect::<Vec<_>>());
 }
 

@@ -3,6 +3,11 @@
 //! The model is loaded once. Token ids are drawn once per seed, uniformly from the vocabulary without control
 //! tokens; decoding is greedy; the backend is synchronised before every reading of the clock, or the time of a
 //! GPU backend would be under-reported.
+//!
+//! CPU features are those of llama.cpp's own portable default (on x86: AVX2, FMA, F16C, BMI2), unless `CFLAGS`
+//! and `CXXFLAGS` say more while building; what was built in is part of every result ([`EngineInfo::build`]).
+//! `-march=native` is not the default on purpose: where it turns AMX on, llama.cpp's worker threads die of an
+//! illegal instruction.
 
 mod describe;
 

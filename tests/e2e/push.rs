@@ -12,7 +12,11 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 fn here(place: &Path) -> Survey {
-    Survey { arch: std::env::consts::ARCH.into(), place: place.to_str().unwrap().into() }
+    Survey {
+        arch: std::env::consts::ARCH.into(),
+        place: place.to_str().unwrap().into(),
+        state_dirs: Vec::new(),
+    }
 }
 
 fn mode(path: &str) -> u32 {
@@ -131,7 +135,7 @@ async fn an_agent_is_placed_started_and_cleaned_away() {
     let argv = dial.place_agent().await.unwrap();
     assert!(argv[0].starts_with(&home) && argv[0].ends_with("/opptune-agent"), "{argv:?}");
     assert_eq!(mode(&argv[0]), 0o700);
-    let state = Path::new(&home).join("state");
+    let state = Path::new(&dial.survey().await.unwrap().state_dirs[1]).to_owned();
     std::fs::create_dir_all(&state).unwrap();
     std::fs::write(state.join("restore.json"), "{}").unwrap();
     let dirty = dial.clean().await.unwrap_err().to_string();
