@@ -66,6 +66,11 @@ impl Dial {
         &*self.transport
     }
 
+    /// Arguments the agent is started with.
+    pub fn agent_args(&self) -> impl Iterator<Item = &str> {
+        self.options.args.iter().map(String::as_str)
+    }
+
     /// What the device says of itself.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl Lines {
 }
 
 /// Text without control characters: a device must not drive the terminal of the host.
-pub(super) fn printable(bytes: &[u8]) -> String {
+pub(crate) fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -22,12 +22,14 @@ mod root;
 #[cfg(feature = "ssh")]
 pub mod ssh;
 #[cfg(feature = "host")]
-mod words;
+pub(crate) mod words;
 
 #[cfg(feature = "host")]
 pub use dial::{Dial, DialOptions};
 pub use link::{LinkError, LinkSpec, parse_link};
 pub use log::AgentLog;
+#[cfg(feature = "host")]
+use log::printable;
 
 use crate::protocol::Duplex;
 use async_trait::async_trait;
@@ -43,6 +45,22 @@ pub struct Output {
     pub stderr: String,
     /// Its exit status, where the link can be trusted to tell it (old adb daemons always say 0).
     pub status: Option<i32>,
+}
+
+#[cfg(feature = "host")]
+impl Output {
+    /// Itself, if the command succeeded.
+    ///
+    /// # Errors
+    /// [`TransportError::Refused`] with what the command said.
+    pub(crate) fn succeeded(self, device: &str, doing: &str) -> Result<Self, TransportError> {
+        if self.status == Some(0) {
+            return Ok(self);
+        }
+        let why = printable(format!("{} {}", self.stdout, self.stderr).trim().as_bytes());
+        let next = format!("Look at the device with: opptune doctor --device {device}");
+        Err(TransportError::refused(device, doing, why, next))
+    }
 }
 
 /// Why a link failed, by what the caller can do about it.

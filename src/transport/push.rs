@@ -127,7 +127,7 @@ pub async fn place(
 pub(super) async fn remove(link: &dyn Transport, survey: &Survey) -> Result<(), TransportError> {
     let ours = std::iter::once(&survey.place).chain(&survey.state_dirs).map(String::as_str);
     let argv: Vec<&str> = ["rm", "-rf"].into_iter().chain(ours).collect();
-    succeeded(link, "removing its files", link.run_as_agent(&argv, HASHING).await?).map(drop)
+    link.run_as_agent(&argv, HASHING).await?.succeeded(&link.device(), "removing its files").map(drop)
 }
 
 /// One file on its way.
@@ -256,17 +256,8 @@ impl<'a> Push<'a> {
     }
 
     async fn shell(&self, doing: &str, argv: &[&str]) -> Result<Output, TransportError> {
-        succeeded(self.link, doing, self.link.run(argv, QUICK).await?)
+        self.link.run(argv, QUICK).await?.succeeded(&self.link.device(), doing)
     }
-}
-
-fn succeeded(link: &dyn Transport, doing: &str, output: Output) -> Result<Output, TransportError> {
-    if output.status == Some(0) {
-        return Ok(output);
-    }
-    let why = super::log::printable(format!("{} {}", output.stdout, output.stderr).trim().as_bytes());
-    let next = format!("Look at the device with: opptune doctor --device {}", link.device());
-    Err(TransportError::refused(&link.device(), doing, why, next))
 }
 
 fn hash_file(path: &Path) -> std::io::Result<(u64, String)> {

@@ -18,7 +18,7 @@ fn quote(word: &str) -> Option<String> {
 }
 
 /// A word that means itself in any shell, even inside another command's quotes.
-pub(super) fn is_plain(word: &str) -> bool {
+pub(crate) fn is_plain(word: &str) -> bool {
     !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-+./:=,@%".contains(c))
 }
 
