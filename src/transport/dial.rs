@@ -52,7 +52,7 @@ impl Dial {
                 let adb = Adb::find(Server::from_env()?, serial.as_deref()).await?;
                 Dial::over(Box::new(adb), options)
             }
-            LinkSpec::Ssh { .. } => Dial::over(ssh(link).await?, options),
+            LinkSpec::Ssh { .. } => Dial::over(ssh(link)?, options),
         })
     }
 
@@ -117,8 +117,14 @@ impl Dial {
     /// [`TransportError::Refused`] while the device is in use or has something to restore.
     pub async fn clean(&self) -> Result<(), TransportError> {
         let survey = self.survey().await?;
-        let state = format!("{}/state", survey.place);
-        let (owed, lock) = (format!("{state}/restore.json"), format!("{state}/lock"));
+        for dir in &survey.state_dirs {
+            self.check_unused(dir).await?;
+        }
+        push::remove(&*self.transport, survey).await
+    }
+
+    async fn check_unused(&self, state_dir: &str) -> Result<(), TransportError> {
+        let (owed, lock) = (format!("{state_dir}/restore.json"), format!("{state_dir}/lock"));
         let device = self.transport.device();
         let refused =
             |why: &str, next: String| Err(TransportError::refused(&device, "cleaning up", why, next));
@@ -129,19 +135,19 @@ impl Dial {
         }
         let has_lock = status(&["test", "-e", &lock]).await? == Some(0);
         if has_lock && status(&["flock", "-n", &lock, "true"]).await? == Some(1) {
-            return refused("an agent is using it", "Wait for it to end, or stop it with --steal".into());
+            return refused("an agent is using it", "Wait for it to end, or take it with --steal".into());
         }
-        push::remove(&*self.transport, survey).await
+        Ok(())
     }
 }
 
 #[cfg(feature = "ssh")]
-async fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
-    Ok(Box::new(super::ssh::Ssh::find(link).await?))
+fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
+    Ok(Box::new(super::ssh::Ssh::new(link)?))
 }
 
 #[cfg(not(feature = "ssh"))]
-async fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
+fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
     let next = "Build it with: cargo build --release --features ssh";
     Err(TransportError::refused(&link.to_string(), "connecting", "this build has no ssh", next))
 }

@@ -30,8 +30,10 @@ const HASHING: Duration = Duration::from_secs(600);
 pub struct Survey {
     /// `uname -m`.
     pub arch: String,
-    /// The one directory that is ours.
+    /// The one directory that things are pushed to.
     pub place: String,
+    /// Where an agent may keep its lock and what is to be restored (see `agent::default_state_dir`).
+    pub state_dirs: Vec<String>,
 }
 
 /// A file to push.
@@ -54,7 +56,7 @@ pub struct Placed {
     pub sent: u64,
 }
 
-/// Told name, bytes on the device, and bytes in all.
+/// Told name, bytes on the device, and bytes in all: first before anything is sent. Not told of what was there.
 pub type OnProgress<'a> = dyn Fn(&str, u64, u64) + Send + Sync + 'a;
 
 /// Looks at the device.
@@ -67,16 +69,28 @@ pub async fn survey(link: &dyn Transport) -> Result<Survey, TransportError> {
     let mut lines = said.lines().map(str::trim);
     let arch = lines.next().filter(|a| is_plain(a)).unwrap_or("unknown").to_owned();
     let android = lines.next() == Some("android");
-    Ok(Survey { arch, place: place_for(android, lines.next().unwrap_or_default()) })
+    let home = lines.next().filter(|home| is_usable_home(home));
+    Ok(Survey { arch, place: place_for(android, home), state_dirs: state_dirs_for(android, home) })
 }
 
-fn place_for(android: bool, home: &str) -> String {
-    let usable = home.len() > 1 && home.starts_with('/') && is_plain(home) && !home.contains("..");
-    match (android, usable) {
+fn is_usable_home(home: &str) -> bool {
+    home.len() > 1 && home.starts_with('/') && is_plain(home) && !home.contains("..")
+}
+
+fn place_for(android: bool, home: Option<&str>) -> String {
+    match (android, home) {
         (true, _) => ANDROID_PLACE.into(),
-        (false, true) => format!("{}/{HOME_PLACE}", home.trim_end_matches('/')),
-        (false, false) => HOMELESS_PLACE.into(),
+        (false, Some(home)) => format!("{home}/{HOME_PLACE}"),
+        (false, None) => HOMELESS_PLACE.into(),
     }
+}
+
+fn state_dirs_for(android: bool, home: Option<&str>) -> Vec<String> {
+    if android {
+        return vec![format!("{ANDROID_PLACE}/state")];
+    }
+    let of_user = home.map(|home| format!("{home}/.local/state/opptune"));
+    std::iter::once("/var/lib/opptune".to_owned()).chain(of_user).collect()
 }
 
 /// Sees to it that the device has a file, sending only what is missing.
@@ -106,13 +120,14 @@ pub async fn place(
     }
 }
 
-/// Removes the one place. The caller has made sure that nobody uses it.
+/// Removes everything. The caller has made sure that nobody uses it.
 ///
 /// # Errors
 /// [`TransportError`].
 pub(super) async fn remove(link: &dyn Transport, survey: &Survey) -> Result<(), TransportError> {
-    let removed = link.run_as_agent(&["rm", "-rf", &survey.place], HASHING).await?;
-    succeeded(link, "removing its files", removed).map(drop)
+    let ours = std::iter::once(&survey.place).chain(&survey.state_dirs).map(String::as_str);
+    let argv: Vec<&str> = ["rm", "-rf"].into_iter().chain(ours).collect();
+    succeeded(link, "removing its files", link.run_as_agent(&argv, HASHING).await?).map(drop)
 }
 
 /// One file on its way.
@@ -154,7 +169,6 @@ impl<'a> Push<'a> {
     /// One try; adds the bytes it sent to `sent`.
     async fn attempt(&self, sent: &mut u64, progress: &OnProgress<'_>) -> Result<(), TransportError> {
         if self.hash_there(&self.path).await?.as_deref() == Some(&self.sha256) {
-            progress(&self.name, self.size, self.size);
             return Ok(());
         }
         self.make_dir().await?;
@@ -173,6 +187,7 @@ impl<'a> Push<'a> {
         if offset == self.size && self.size > 0 {
             return Ok(());
         }
+        progress(&self.name, offset, self.size);
         let reached = std::sync::atomic::AtomicU64::new(offset);
         let note = |at| {
             reached.store(at, std::sync::atomic::Ordering::Relaxed);
@@ -290,10 +305,12 @@ mod tests {
 
     #[test]
     fn a_device_cannot_choose_a_place_that_is_not_ours() {
-        assert_eq!(place_for(true, "/"), "/data/local/tmp/opptune");
-        assert_eq!(place_for(false, "/home/me"), "/home/me/.cache/opptune/device");
+        assert_eq!(place_for(true, Some("/home/me")), "/data/local/tmp/opptune");
+        assert_eq!(place_for(false, Some("/home/me")), "/home/me/.cache/opptune/device");
+        assert_eq!(place_for(false, None), "/var/tmp/opptune");
+        assert!(is_usable_home("/root"));
         for home in ["", "/", "relative", "/a b", "/a/../..", "/$(reboot)", "/a;b"] {
-            assert_eq!(place_for(false, home), "/var/tmp/opptune", "{home}");
+            assert!(!is_usable_home(home), "{home}");
         }
     }
 

@@ -10,5 +10,7 @@ mod agent;
 mod bad_input;
 mod lab;
 mod push;
+#[cfg(feature = "ssh")]
+mod ssh;
 mod support;
 mod sweep;
