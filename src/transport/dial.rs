@@ -52,7 +52,7 @@ impl Dial {
                 let adb = Adb::find(Server::from_env()?, serial.as_deref()).await?;
                 Dial::over(Box::new(adb), options)
             }
-            LinkSpec::Ssh { .. } => Dial::over(ssh(link).await?, options),
+            LinkSpec::Ssh { .. } => Dial::over(ssh(link)?, options),
         })
     }
 
@@ -136,12 +136,12 @@ impl Dial {
 }
 
 #[cfg(feature = "ssh")]
-async fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
-    Ok(Box::new(super::ssh::Ssh::find(link).await?))
+fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
+    Ok(Box::new(super::ssh::Ssh::new(link)?))
 }
 
 #[cfg(not(feature = "ssh"))]
-async fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
+fn ssh(link: &LinkSpec) -> Result<Box<dyn Transport>, TransportError> {
     let next = "Build it with: cargo build --release --features ssh";
     Err(TransportError::refused(&link.to_string(), "connecting", "this build has no ssh", next))
 }

@@ -22,6 +22,12 @@ impl Daemon {
         Daemon::up("adbd.sh", ports)
     }
 
+    /// sshd on `port`.
+    #[cfg(feature = "ssh")]
+    pub fn sshd(port: u16) -> Self {
+        Daemon::up("sshd.sh", vec![("OPPTUNE_LAB_SSHD_PORT", port.to_string())])
+    }
+
     fn up(script: &'static str, ports: Vec<(&'static str, String)>) -> Self {
         let mut daemon = Daemon { script, ports, says: BTreeMap::new() };
         daemon.start();

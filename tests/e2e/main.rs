@@ -9,6 +9,9 @@ mod adb;
 mod agent;
 mod bad_input;
 mod lab;
+mod lost;
 mod push;
+#[cfg(feature = "ssh")]
+mod ssh;
 mod support;
 mod sweep;
