@@ -4,9 +4,14 @@ use crate::lab::{Daemon, Proxy};
 use crate::support::{Tree, journal, opptune, run_dir_in, until};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// One sweep at a time: their device is this one machine, and its agent's place is one.
+static DEVICE: Mutex<()> = Mutex::new(());
 
 /// Starts a sweep of a tree, breaks its link once the tree is pinned, and waits for the sweep's end.
 fn survives(mut sweep: Command, tree: &Tree, break_it: impl FnOnce()) {
+    let _alone = DEVICE.lock().unwrap_or_else(PoisonError::into_inner);
     let results = tempfile::tempdir().unwrap();
     sweep.arg("--results").arg(results.path()).args(tree.agent_args());
     let sweep = sweep.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -15,3 +15,4 @@ mod push;
 mod ssh;
 mod support;
 mod sweep;
+mod untethered;
