@@ -30,3 +30,4 @@ pub mod transport;
 pub mod trial;
 pub mod twin;
 pub mod units;
+pub mod untethered;

@@ -1,7 +1,7 @@
-//! The agent: runs on the device, see `opptune::agent`.
+//! The agent: runs on the device, see `opptune::agent` and `opptune::untethered`.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    opptune::agent::main(std::env::args().skip(1))
+    opptune::untethered::main_as(&[], std::env::args().skip(1))
 }

@@ -13,6 +13,6 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> ExitCode {
-        crate::agent::main_as(&["agent"], self.args.into_iter())
+        crate::untethered::main_as(&["agent"], self.args.into_iter())
     }
 }
