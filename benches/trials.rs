@@ -1,6 +1,8 @@
 //! Trials per second through host, protocol, agent and journal, on the simulated Pixel 7: exhaustive sweeps, 216
 //! combinations for each setting, of the decode setting alone and of all six.
 
+#![allow(clippy::expect_used)] // a bench that cannot start has nothing better to do
+
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use opptune::agent::{Options, serve};
 use opptune::campaign::config::{SettingsConfig, SweepConfig};

@@ -50,12 +50,7 @@ struct Args {
     state_dir: PathBuf,
 }
 
-/// The agent as a program of its own: `args` are its arguments without the name of the program.
-pub fn main(args: impl Iterator<Item = String>) -> ExitCode {
-    main_as(&[], args)
-}
-
-/// The agent as a subcommand: `prefix` are the words of the command line between this program's name and
+/// The agent: `prefix` are the words of the command line between this program's name and
 /// `args`; restorers are started with the same.
 pub fn main_as(prefix: &[&str], args: impl Iterator<Item = String>) -> ExitCode {
     match parse(args) {

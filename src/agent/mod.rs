@@ -19,7 +19,7 @@ mod trial;
 mod watch;
 mod worker;
 
-pub use args::{default_state_dir, main, main_as};
+pub use args::{default_state_dir, main_as};
 pub use conditions::fingerprint;
 pub use session::serve;
 

@@ -99,19 +99,6 @@ impl RunDir {
         }
     }
 
-    /// A directory that has what a run is made from, and may have begun or not.
-    ///
-    /// # Errors
-    /// [`RunDirError`].
-    pub fn planned(path: &Path) -> Result<Self, RunDirError> {
-        let missing = ["config.toml", "profile.toml"];
-        match missing.into_iter().find(|name| !path.join(name).is_file()) {
-            Some(missing) => Err(RunDirError::NotARun { path: path.to_owned(), missing }),
-            None if path.join("samples").is_dir() => Ok(RunDir { path: path.to_owned() }),
-            None => RunDir { path: path.to_owned() }.with_samples(),
-        }
-    }
-
     /// The directory itself.
     pub fn path(&self) -> &Path {
         &self.path

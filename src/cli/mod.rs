@@ -2,8 +2,10 @@
 
 mod agent;
 mod clean;
+mod collect;
 mod compare;
 mod completions;
+mod detached;
 mod devices;
 mod doctor;
 mod error;
@@ -16,6 +18,7 @@ mod restore;
 mod resume;
 mod runner;
 mod session;
+mod status;
 mod sweep;
 mod table;
 mod target;
@@ -53,6 +56,8 @@ pub struct Cli {
 enum Command {
     Sweep(sweep::Args),
     Resume(resume::Args),
+    Status(status::Args),
+    Collect(collect::Args),
     Table(table::Args),
     Report(report::Args),
     Compare(compare::Args),
@@ -74,6 +79,8 @@ impl Command {
             Command::Agent(args) => return Ok(args.run()),
             Command::Sweep(args) => args.run(),
             Command::Resume(args) => args.run(),
+            Command::Status(args) => args.run(),
+            Command::Collect(args) => args.run(),
             Command::Table(args) => args.run(),
             Command::Report(args) => args.run(),
             Command::Compare(args) => args.run(),

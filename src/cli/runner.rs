@@ -59,7 +59,7 @@ async fn run(
 }
 
 /// Sees to it that the device has the model, and says where; engines without a model file need none.
-async fn place_model(device: &Dial, engine: &EngineSpec) -> Result<Option<String>, CliError> {
+pub(super) async fn place_model(device: &Dial, engine: &EngineSpec) -> Result<Option<String>, CliError> {
     match engine.kind {
         EngineKind::Spin | EngineKind::Twin => Ok(None),
         EngineKind::Llama => {

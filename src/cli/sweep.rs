@@ -2,7 +2,7 @@
 
 use super::runner::{Job, run_all};
 use super::target::AgentArgs;
-use super::{CliError, Exit};
+use super::{CliError, Exit, block_on, detached};
 use crate::campaign::RunDir;
 use crate::campaign::config::{ConfigError, SweepConfig};
 use crate::profile::{self, Profile, ProfileError};
@@ -33,13 +33,28 @@ pub struct Args {
     /// Device, instead of the configuration's: local, adb, adb:SERIAL or ssh:[USER@]HOST[:PORT]; more than once: side by side
     #[arg(long, value_name = "LINK")]
     device: Vec<String>,
+    /// Leave the run to the device, which needs no host and no cable meanwhile; see `opptune status` and `collect`
+    #[arg(long)]
+    detach: bool,
+    #[command(flatten)]
+    waits: detached::Waits,
     #[command(flatten)]
     agent: AgentArgs,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        run_all(&self.jobs()?, &self.agent)
+        let jobs = self.jobs()?;
+        if self.detach { self.leave_to_devices(&jobs) } else { run_all(&jobs, &self.agent) }
+    }
+
+    fn leave_to_devices(&self, jobs: &[Job]) -> Result<Exit, CliError> {
+        for job in jobs {
+            block_on(detached::start(job, &self.agent, &self.waits))?;
+            let path = job.run.path().display();
+            println!("run directory: {path}\nthe device runs it now; see: opptune status {path}");
+        }
+        Ok(Exit::Done)
     }
 
     /// One run per device. What the command line says goes into the run's own configuration, so that a resume

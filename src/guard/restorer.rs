@@ -100,23 +100,18 @@ pub fn run(args: &[String]) -> ExitCode {
     }
 }
 
+/// Leaves everything by which the agent's end could become ours. Each step is worth taking even if another
+/// one fails, and none of them can be made up for: failures are left alone.
 fn detach(nodes: &RootedNodes) {
     let ended_by = [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGPIPE];
-    // As in `leave_home`.
     let _ = ended_by.into_iter().collect::<SigSet>().thread_block();
-    leave_home(nodes);
-    let mut out = std::io::stdout();
-    let _ = out.write_all(&[READY]).and_then(|()| out.flush());
-}
-
-/// Leaves everything by which the end of whoever started this process could become its own. Each step is worth
-/// taking even if another one fails, and none of them can be made up for: failures are left alone.
-pub(crate) fn leave_home(nodes: &dyn Nodes) {
     let _ = nix::unistd::setsid();
     let _ = nix::unistd::chdir("/");
     for hierarchy in hierarchies(nodes).unwrap_or_default() {
         let _ = nodes.write(&hierarchy.mount.join("cgroup.procs"), &std::process::id().to_string());
     }
+    let mut out = std::io::stdout();
+    let _ = out.write_all(&[READY]).and_then(|()| out.flush());
 }
 
 /// How standing by ended.

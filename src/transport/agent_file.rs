@@ -1,6 +1,7 @@
 //! Which agent binary a device is given.
 
 use super::TransportError;
+use super::push::Survey;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,8 +14,12 @@ pub(super) struct AgentFile {
     pub prefix: Vec<String>,
 }
 
-/// The agent for a device of `arch`: the one that was given; else `opptune-agent-ARCH` or (for this machine's
-/// own architecture) `opptune-agent` next to `me`; else `me`, which is an agent too.
+/// What the builds of one architecture are called after it, and the CPU feature each needs; best first.
+const LEVELS: [(&str, Option<&str>); 3] =
+    [("-i8mm", Some("i8mm")), ("-dotprod", Some("asimddp")), ("", None)];
+
+/// The agent for a device: the one that was given; else the best `opptune-agent-ARCH[-LEVEL]` its CPUs can run or
+/// (for this machine's own architecture) `opptune-agent` next to `me`; else `me`, which is an agent too.
 ///
 /// # Errors
 /// [`TransportError::Refused`], before anything is sent, when there is none or the given one is for another
@@ -22,17 +27,22 @@ pub(super) struct AgentFile {
 pub(super) fn find(
     device: &str,
     given: Option<&Path>,
-    arch: &str,
+    survey: &Survey,
     me: &Path,
 ) -> Result<AgentFile, TransportError> {
-    let arch = kernel_name(arch);
+    let arch = kernel_name(&survey.arch);
+    let can_run = |feature: Option<&str>| {
+        feature.is_none_or(|wanted| survey.cpu_features.iter().any(|has| has == wanted))
+    };
     let plain = |path: PathBuf| AgentFile { path, prefix: Vec::new() };
     if let Some(path) = given {
         return fits(device, path, arch).map(|()| plain(path.to_owned()));
     }
     let beside = |name: String| Some(me.with_file_name(name)).filter(|path| path.is_file());
     let own = arch == kernel_name(std::env::consts::ARCH);
-    let found = beside(format!("opptune-agent-{arch}"))
+    let mut levels = LEVELS.into_iter().filter(|(_, feature)| can_run(*feature));
+    let found = levels
+        .find_map(|(level, _)| beside(format!("opptune-agent-{arch}{level}")))
         .or_else(|| own.then(|| beside("opptune-agent".into())).flatten())
         .map(plain)
         .or_else(|| own.then(|| AgentFile { path: me.to_owned(), prefix: vec!["agent".into()] }));
@@ -101,17 +111,41 @@ mod tests {
         path
     }
 
+    fn device(arch: &str, features: &str) -> Survey {
+        let cpu_features = features.split(' ').map(Into::into).collect();
+        Survey { arch: arch.into(), cpu_features, place: "/p".into(), state_dirs: Vec::new() }
+    }
+
+    #[test]
+    fn a_device_gets_the_best_build_its_cpus_can_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let me = dir.path().join("opptune");
+        let [plain, dotprod, i8mm] = ["", "-dotprod", "-i8mm"]
+            .map(|level| elf(dir.path(), &format!("opptune-agent-aarch64{level}"), 183, 2));
+        let choice = |features| find("d", None, &device("aarch64", features), &me).unwrap().path;
+        assert_eq!(choice("fp asimd"), plain);
+        assert_eq!(choice("fp asimd asimddp"), dotprod);
+        assert_eq!(choice("fp asimd asimddp i8mm"), i8mm);
+        std::fs::remove_file(&i8mm).unwrap();
+        assert_eq!(choice("fp asimd asimddp i8mm"), dotprod);
+    }
+
     #[test]
     fn the_wrong_architecture_is_said_before_anything_is_sent() {
         let dir = tempfile::tempdir().unwrap();
         let phone = elf(dir.path(), "phone", 183, 2);
         let me = dir.path().join("opptune");
-        assert_eq!(find("d", Some(&phone), "aarch64", &me).unwrap().path, phone);
-        let wrong = find("d", Some(&phone), "x86_64", &me).unwrap_err().to_string();
+        assert_eq!(find("d", Some(&phone), &device("aarch64", ""), &me).unwrap().path, phone);
+        let wrong = find("d", Some(&phone), &device("x86_64", ""), &me).unwrap_err().to_string();
         assert!(wrong.contains("built for aarch64, the device is x86_64"), "{wrong}");
         let script = dir.path().join("script");
         std::fs::write(&script, "#!/bin/sh\n").unwrap();
-        assert!(find("d", Some(&script), "aarch64", &me).unwrap_err().to_string().contains("not an ELF"));
+        assert!(
+            find("d", Some(&script), &device("aarch64", ""), &me)
+                .unwrap_err()
+                .to_string()
+                .contains("not an ELF")
+        );
     }
 
     #[test]
@@ -120,12 +154,14 @@ mod tests {
         let own = std::env::current_exe().unwrap();
         let me = dir.path().join("opptune");
         std::fs::copy(own, &me).unwrap();
-        let itself = find("d", None, std::env::consts::ARCH, &me).unwrap();
+        let itself = find("d", None, &device(std::env::consts::ARCH, ""), &me).unwrap();
         assert_eq!(itself, AgentFile { path: me.clone(), prefix: vec!["agent".into()] });
-        assert!(find("d", None, "riscv64", &me).unwrap_err().to_string().contains("build-agent.sh"));
+        assert!(
+            find("d", None, &device("riscv64", ""), &me).unwrap_err().to_string().contains("build-agent.sh")
+        );
         let board = elf(dir.path(), "opptune-agent-riscv64", 243, 2);
-        assert_eq!(find("d", None, "riscv64", &me).unwrap().path, board);
+        assert_eq!(find("d", None, &device("riscv64", ""), &me).unwrap().path, board);
         let old = elf(dir.path(), "opptune-agent-arm", 40, 1);
-        assert_eq!(find("d", None, "armv8l", &me).unwrap().path, old);
+        assert_eq!(find("d", None, &device("armv8l", ""), &me).unwrap().path, old);
     }
 }

@@ -66,11 +66,6 @@ impl Dial {
         &*self.transport
     }
 
-    /// Arguments the agent is started with.
-    pub fn agent_args(&self) -> impl Iterator<Item = &str> {
-        self.options.args.iter().map(String::as_str)
-    }
-
     /// What the device says of itself.
     ///
     /// # Errors
@@ -105,8 +100,8 @@ impl Dial {
                 None => vec![me.display().to_string(), "agent".into()],
             });
         }
-        let arch = &self.survey().await?.arch;
-        let agent = agent_file::find(&device, self.options.agent.as_deref(), arch, &me)?;
+        let survey = self.survey().await?;
+        let agent = agent_file::find(&device, self.options.agent.as_deref(), survey, &me)?;
         let placed = self.place(&agent.path, true).await?;
         Ok([vec![placed.path], agent.prefix].concat())
     }
@@ -125,7 +120,22 @@ impl Dial {
         for dir in &survey.state_dirs {
             self.check_unused(dir).await?;
         }
+        self.check_no_run(&survey.place).await?;
         push::remove(&*self.transport, survey).await
+    }
+
+    /// A detached run holds no lock while it waits for its cable to go.
+    async fn check_no_run(&self, place: &str) -> Result<(), TransportError> {
+        let script = format!(
+            "for p in {place}/runs/*/pid; do test -e $p && grep -q run-plan /proc/$(cat $p)/cmdline && echo $p; done"
+        );
+        let running = self.transport.run_as_agent(&["sh", "-c", &script], QUICK).await?.stdout;
+        if running.trim().is_empty() {
+            return Ok(());
+        }
+        let next = "Wait for it to end (see: opptune status RUN), and collect it first";
+        let device = self.transport.device();
+        Err(TransportError::refused(&device, "cleaning up", "a detached run is on it", next))
     }
 
     async fn check_unused(&self, state_dir: &str) -> Result<(), TransportError> {

@@ -30,6 +30,8 @@ const HASHING: Duration = Duration::from_secs(600);
 pub struct Survey {
     /// `uname -m`.
     pub arch: String,
+    /// What its CPUs can do, as the kernel names it (arm64: `asimddp`, `i8mm`, ...).
+    pub cpu_features: Vec<String>,
     /// The one directory that things are pushed to.
     pub place: String,
     /// Where an agent may keep its lock and what is to be restored (see `agent::default_state_dir`).
@@ -64,13 +66,16 @@ pub type OnProgress<'a> = dyn Fn(&str, u64, u64) + Send + Sync + 'a;
 /// # Errors
 /// [`TransportError`] of the link.
 pub async fn survey(link: &dyn Transport) -> Result<Survey, TransportError> {
-    let script = "uname -m; test -d /data/local/tmp && echo android || echo unix; echo \"$HOME\"";
+    let script = "uname -m; test -d /data/local/tmp && echo android || echo unix; echo \"$HOME\"; \
+                  grep -m 1 Features /proc/cpuinfo";
     let said = link.run(&["sh", "-c", script], QUICK).await?.stdout;
     let mut lines = said.lines().map(str::trim);
     let arch = lines.next().filter(|a| is_plain(a)).unwrap_or("unknown").to_owned();
     let android = lines.next() == Some("android");
     let home = lines.next().filter(|home| is_usable_home(home));
-    Ok(Survey { arch, place: place_for(android, home), state_dirs: state_dirs_for(android, home) })
+    let cpu_features = lines.next().unwrap_or_default().split_whitespace().map(Into::into).collect();
+    let (place, state_dirs) = (place_for(android, home), state_dirs_for(android, home));
+    Ok(Survey { arch, cpu_features, place, state_dirs })
 }
 
 fn is_usable_home(home: &str) -> bool {

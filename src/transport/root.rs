@@ -25,14 +25,15 @@ impl Root {
     #[cfg(feature = "ssh")]
     pub(super) const UNIX: [Root; 3] = [Root::Already, Root::Sudo, Root::SuCommand];
 
-    /// The command line that runs `line` as root; `None` when `line` would need quotes within quotes.
-    pub(super) fn wrap(self, line: &str) -> Option<String> {
+    /// The command line that runs `line` as root.
+    pub(super) fn wrap(self, line: &str) -> String {
         match self {
-            Root::Already => Some(line.into()),
-            Root::SuCommand => (!line.contains('\'')).then(|| format!("su -c '{line}'")),
-            Root::SuZero => Some(format!("su 0 {line}")),
-            Root::SuRoot => Some(format!("su root {line}")),
-            Root::Sudo => Some(format!("sudo -n {line}")),
+            Root::Already => line.into(),
+            // This su gives one word to a shell of its own: what is quoted in it is quoted once more.
+            Root::SuCommand => format!("su -c '{}'", line.replace('\'', r"'\''")),
+            Root::SuZero => format!("su 0 {line}"),
+            Root::SuRoot => format!("su root {line}"),
+            Root::Sudo => format!("sudo -n {line}"),
         }
     }
 
@@ -48,9 +49,9 @@ mod tests {
 
     #[test]
     fn every_way_keeps_the_words() {
-        let lines: Vec<_> = Root::ANDROID.iter().map(|r| r.wrap("id -u").unwrap()).collect();
+        let lines: Vec<_> = Root::ANDROID.iter().map(|r| r.wrap("id -u")).collect();
         assert_eq!(lines, ["id -u", "su -c 'id -u'", "su 0 id -u", "su root id -u"]);
-        assert_eq!(Root::SuCommand.wrap("sh -c 'a b'"), None);
+        assert_eq!(Root::SuCommand.wrap("sh -c 'a b'"), r"su -c 'sh -c '\''a b'\'''");
         assert!(Root::is_root("0\r\n") && !Root::is_root("2000\n") && !Root::is_root("su: not found"));
     }
 }

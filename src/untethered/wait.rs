@@ -4,6 +4,17 @@ use crate::clock::{BootClock, Clock};
 use crate::sysfs::{NodePath, Nodes, find_all, read_i64, read_trimmed};
 use std::time::{Duration, Instant};
 
+/// What is waited for before a run begins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Waits {
+    /// The cable has to go, within this time.
+    pub unplug_within: Option<Duration>,
+    /// Time between that and the first load.
+    pub delay: Duration,
+    /// Bursts of load before the first trial.
+    pub pulses: u32,
+}
+
 /// How often the cable is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long one burst of load lasts, and the pause after it.

@@ -9,8 +9,10 @@ mod adb;
 mod agent;
 mod bad_input;
 mod lab;
+mod lost;
 mod push;
 #[cfg(feature = "ssh")]
 mod ssh;
 mod support;
 mod sweep;
+mod untethered;

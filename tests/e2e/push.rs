@@ -12,11 +12,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 fn here(place: &Path) -> Survey {
-    Survey {
-        arch: std::env::consts::ARCH.into(),
-        place: place.to_str().unwrap().into(),
-        state_dirs: Vec::new(),
-    }
+    let place = place.to_str().unwrap().into();
+    Survey { arch: std::env::consts::ARCH.into(), cpu_features: Vec::new(), place, state_dirs: Vec::new() }
 }
 
 fn mode(path: &str) -> u32 {
@@ -77,39 +74,37 @@ async fn what_is_damaged_on_the_way_is_sent_again() {
     assert!(!Path::new(&format!("{}.part", again.path)).exists());
 }
 
-/// This machine, with a disk that is full.
-struct Full;
+/// A device that answers some commands differently.
+struct Told<T, F>(T, F);
 
 #[async_trait]
-impl Transport for Full {
+impl<T: Transport, F: Fn(&[&str], &mut Output) + Send + Sync> Transport for Told<T, F> {
     fn device(&self) -> String {
-        "adb:full".into()
+        "adb:told".into()
     }
 
     async fn open_agent(&self, argv: &[String]) -> Result<AgentStream, TransportError> {
-        Local.open_agent(argv).await
+        self.0.open_agent(argv).await
     }
 
     async fn run(&self, argv: &[&str], deadline: Duration) -> Result<Output, TransportError> {
-        let mut output = Local.run(argv, deadline).await?;
-        if argv[0] == "df" {
-            output.stdout = "Filesystem 1024-blocks Used Available Capacity Mounted on\nx 9 1 8 9% /".into();
-        }
+        let mut output = self.0.run(argv, deadline).await?;
+        self.1(argv, &mut output);
         Ok(output)
     }
 
     async fn push(
         &self,
-        _: &Path,
-        _: u64,
+        local: &Path,
+        offset: u64,
         remote: &str,
-        _: &(dyn Fn(u64) + Send + Sync),
+        sent: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), TransportError> {
-        panic!("{remote} was sent all the same")
+        self.0.push(local, offset, remote, sent).await
     }
 
     async fn pull(&self, remote: &str, local: &Path) -> Result<(), TransportError> {
-        Local.pull(remote, local).await
+        self.0.pull(remote, local).await
     }
 }
 
@@ -119,9 +114,15 @@ async fn no_room_is_said_before_anything_is_sent() {
     let (file, there) = (dir.join("file"), here(&dir.join("place")));
     std::fs::write(&file, noise(100_000)).unwrap();
     let parcel = Parcel { file: &file, program: false };
-    let refused = place(&Full, &there, parcel, &|_, _, _| ()).await.unwrap_err();
+    let full = Told(Local, |argv: &[&str], output: &mut Output| {
+        if argv[0] == "df" {
+            output.stdout = "Filesystem 1024-blocks Used Available Capacity Mounted on\nx 9 1 8 9% /".into();
+        }
+    });
+    let sent = |_: &str, at: u64, _: u64| panic!("{at} bytes were sent all the same");
+    let refused = place(&full, &there, parcel, &sent).await.unwrap_err();
     assert!(!refused.may_pass() && refused.to_string().contains("MiB are needed"), "{refused}");
-    assert!(refused.to_string().contains("opptune clean --device adb:full"), "{refused}");
+    assert!(refused.to_string().contains("opptune clean --device adb:told"), "{refused}");
 }
 
 #[tokio::test]
@@ -130,7 +131,16 @@ async fn an_agent_is_placed_started_and_cleaned_away() {
     let server = Server::new("127.0.0.1", daemon.says["ADB_SERVER_PORT"].parse().unwrap());
     let adb = Adb::find(server, Some(&daemon.says["ADB_SERIAL"])).await.unwrap();
     let agent = Some(std::path::PathBuf::from(env!("CARGO_BIN_EXE_opptune-agent")));
-    let dial = Dial::over(Box::new(adb), DialOptions { agent, ..DialOptions::default() });
+    // Another home, so that what other tests have put into this machine's is left alone.
+    let other_home = scratch("push-clean");
+    let told = Told(adb, move |argv: &[&str], output: &mut Output| {
+        if argv.last().is_some_and(|script| script.contains("uname -m")) {
+            let mut lines: Vec<_> = output.stdout.lines().collect();
+            lines[2] = other_home.to_str().unwrap();
+            output.stdout = lines.join("\n");
+        }
+    });
+    let dial = Dial::over(Box::new(told), DialOptions { agent, ..DialOptions::default() });
     let home = dial.survey().await.unwrap().place.clone();
     let argv = dial.place_agent().await.unwrap();
     assert!(argv[0].starts_with(&home) && argv[0].ends_with("/opptune-agent"), "{argv:?}");

@@ -77,6 +77,15 @@ impl Tree {
         tree
     }
 
+    /// Plugs a USB cable in or out; the node that says so.
+    pub fn cable(&self, plugged: bool) -> PathBuf {
+        let usb = self.dir.path().join("root/sys/class/power_supply/usb");
+        fs::create_dir_all(&usb).unwrap();
+        fs::write(usb.join("type"), "USB\n").unwrap();
+        fs::write(usb.join("online"), if plugged { "1\n" } else { "0\n" }).unwrap();
+        usb.join("online")
+    }
+
     /// Its profile.
     pub fn profile(&self) -> PathBuf {
         self.dir.path().join("tree.toml")

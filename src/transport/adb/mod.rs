@@ -80,8 +80,7 @@ impl Adb {
     }
 
     async fn is_root_by(&self, way: Root) -> Result<bool, TransportError> {
-        let Some(line) = way.wrap("id -u") else { return Ok(false) };
-        match self.shell(&line, ASK).await {
+        match self.shell(&way.wrap("id -u"), ASK).await {
             Ok(output) => Ok(Root::is_root(&output.stdout)),
             // A `su` that waits for a person who is not there.
             Err(TransportError::Lost { .. }) if way != Root::Already => Ok(false),
@@ -192,7 +191,7 @@ impl Adb {
 
     async fn root_line(&self, argv: &[&str]) -> Result<String, TransportError> {
         let line = self.line(argv)?;
-        self.root().await?.wrap(&line).ok_or_else(|| self.unspeakable(&line))
+        Ok(self.root().await?.wrap(&line))
     }
 
     fn unspeakable(&self, line: &str) -> TransportError {
