@@ -1,6 +1,8 @@
 //! A hostile agent: any bytes at all, fed to the host's receiving side.
 //!
-//!     cargo +nightly fuzz run frames fuzz/seeds/frames -- -max_total_time=600 -rss_limit_mb=512 -malloc_limit_mb=64
+//!     mkdir -p fuzz/corpus/frames
+//!     cargo +nightly fuzz run frames fuzz/corpus/frames fuzz/seeds/frames -- -max_total_time=600 \
+//!         -rss_limit_mb=512 -malloc_limit_mb=64 -max_len=65536
 //!
 //! It must end in a message, an error or the end of the stream: no panic, no hang, and (by the limits above) no
 //! memory that grows with what the agent sends.

@@ -95,9 +95,8 @@ pub async fn start(job: &Job, agent: &AgentArgs, waits: &Waits) -> Result<Detach
 
 async fn send_inputs(device: &Dial, run: &Path, dir: &str) -> Result<(), CliError> {
     let link = device.transport();
-    for argv in [["mkdir", "-p", dir], ["chmod", "700", dir]] {
-        link.run(&argv, QUICK).await?.succeeded(&link.device(), "making a run directory")?;
-    }
+    let made = link.run(&["sh", "-c", &format!("umask 077; mkdir -p {dir}")], QUICK).await?;
+    made.succeeded(&link.device(), "making a run directory")?;
     for name in ["config.toml", "profile.toml"] {
         link.push(&run.join(name), 0, &format!("{dir}/{name}"), &|_| ()).await?;
     }

@@ -218,11 +218,24 @@ impl<'a> Push<'a> {
     }
 
     async fn make_dir(&self) -> Result<(), TransportError> {
-        let doing = "making a directory of its own";
-        self.shell(doing, &["mkdir", "-p", &self.dir]).await?;
-        // Fails when the place is somebody else's, who could then swap the program that is run from it.
         let place = self.dir.rsplit_once('/').map_or("", |(place, _)| place);
-        self.shell(doing, &["chmod", "700", place, &self.dir]).await.map(drop)
+        // The second fails when the place is somebody else's, who could then swap the program that is run from it.
+        for argv in [&["mkdir", "-p", &self.dir][..], &["chmod", "700", place, &self.dir]] {
+            let said = self.link.run(argv, QUICK).await?;
+            if said.status != Some(0) {
+                return Err(self.not_ours(place, &said));
+            }
+        }
+        Ok(())
+    }
+
+    /// After `adb root`, say, the place belongs to root; without it, it is out of reach.
+    fn not_ours(&self, place: &str, said: &Output) -> TransportError {
+        let device = self.link.device();
+        let why = super::log::printable(format!("{} {}", said.stdout, said.stderr).trim().as_bytes());
+        let next =
+            format!("If an earlier session with other rights left {place}: opptune clean --device {device}");
+        TransportError::refused(&device, "making a directory of its own", why, next)
     }
 
     /// Bytes of the part; one that is too long cannot be ours and is begun anew.

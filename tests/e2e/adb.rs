@@ -3,6 +3,7 @@
 use crate::lab::{Daemon, noise, scratch, until};
 use opptune::transport::adb::{Adb, Root, Server, Service};
 use opptune::transport::{Transport, TransportError};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,6 +55,8 @@ async fn a_file_goes_there_and_back(adb: &Adb, test: &str) {
     adb.push(&from, 5_000_000, remote, &note).await.unwrap();
     adb.pull(remote, &back).await.unwrap();
     assert!(std::fs::read(&back).unwrap() == bytes);
+    let mode = std::fs::metadata(remote).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{remote}");
     let missing = adb.pull("/no/such/file", &back).await.unwrap_err();
     assert!(missing.to_string().contains("No such file"), "{missing}");
 }

@@ -22,6 +22,9 @@ const STALL: Duration = Duration::from_secs(30);
 /// Piece of a file that old daemons are given at a time; what was sent of an unfinished one is lost.
 const PIECE: u64 = 4 << 20;
 
+/// What is written is nobody else's.
+const PRIVATE: &str = "umask 077;";
+
 /// Told the bytes of the file that are on the device.
 type Sent<'a> = &'a (dyn Fn(u64) + Send + Sync);
 
@@ -65,7 +68,7 @@ impl Adb {
         sent: Sent<'_>,
     ) -> Result<(), TransportError> {
         let doing = || format!("copying to {remote}");
-        let line = format!("cat {} {remote}", redirect(offset));
+        let line = format!("{PRIVATE} cat {} {remote}", redirect(offset));
         let socket = self.device_socket().await?;
         let mut stdin = within(&self.device(), QUICK, doing, Stdin::open(socket, &line)).await?;
         let moved = AtomicU64::new(offset);
@@ -91,7 +94,7 @@ impl Adb {
         loop {
             let socket = self.device_socket().await?;
             sync::send(socket, &piece, (&mut source).take(PIECE), |n| sent(at + n)).await.map_err(lost)?;
-            let line = format!("cat {piece} {} {remote} && rm {piece}", redirect(at));
+            let line = format!("{PRIVATE} cat {piece} {} {remote} && rm {piece}", redirect(at));
             succeeded(self.shell(&line, STALL).await?).map_err(lost)?;
             at = source.stream_position().await.map_err(lost)?;
             if at >= total {
