@@ -19,6 +19,9 @@ pub struct Point {
     pub seconds: Option<f64>,
     /// Per token.
     pub energy_mj: Option<f64>,
+    /// The GPU was left to its governor: `gpu` is a mean over a clock that swings, which a formula in 1/f does
+    /// not describe well.
+    pub swings: bool,
 }
 
 impl fmt::Display for Point {
@@ -26,8 +29,13 @@ impl fmt::Display for Point {
         let memory = self.memory.map_or("gov".into(), |mhz| format!("{mhz:.0}"));
         write!(
             f,
-            "{:<18} {}-{:<4} cpu {:4.0} gpu {:3.0} mem {memory:>4}",
-            self.model, self.stage, self.tokens, self.cpu, self.gpu
+            "{:<18} {}-{:<4} cpu {:4.0} gpu {:3.0}{} mem {memory:>4}",
+            self.model,
+            self.stage,
+            self.tokens,
+            self.cpu,
+            self.gpu,
+            if self.swings { "~" } else { " " }
         )
     }
 }
@@ -129,12 +137,23 @@ fn point(entry: &Table, stage: Stage) -> Result<Point> {
         memory: clock(entry, "mem"),
         seconds,
         energy_mj: number(entry, "energy_mj"),
+        swings: number(entry, "gpu").is_none(),
     })
 }
 
 fn bare(model: &str, stage: Stage, cpu: f64, gpu: f64) -> Point {
     let model = model.to_owned();
-    Point { model, stage, tokens: 32, cpu, gpu, memory: Some(3172.0), seconds: None, energy_mj: None }
+    Point {
+        model,
+        stage,
+        tokens: 32,
+        cpu,
+        gpu,
+        memory: Some(3172.0),
+        seconds: None,
+        energy_mj: None,
+        swings: false,
+    }
 }
 
 fn reduction(entry: &Table) -> Result<Reduction> {

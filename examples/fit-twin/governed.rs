@@ -1,0 +1,183 @@
+//! What the simulated governors do, against what the study saw theirs do: simulated, not computed, because the
+//! GPU's clock swings.
+
+use anyhow::{Context, Result};
+use opptune::engine::{Cancel, EngineKind, EngineSpec, Workload};
+use opptune::profile::Profile;
+use opptune::sysfs::{NodePath, Nodes};
+use opptune::trial::{Setting, Stage};
+use opptune::twin;
+use opptune::twin::spec::{GovernorSpec, NoiseSpec};
+
+const BIG: &str = "/sys/devices/system/cpu/cpufreq/policy6";
+const MIF: &str = "/sys/class/devfreq/17000010.devfreq_mif";
+const GPU: &str = "/sys/devices/platform/28000000.mali";
+
+/// A run with the GPU under its governor.
+pub struct Case {
+    pub model: &'static str,
+    pub stage: Stage,
+    /// MHz; `None`: under its governor.
+    pub cpu: Option<u64>,
+    pub gpu: Option<u64>,
+    pub memory: Option<u64>,
+    /// Published: effective GPU clock (MHz), effective CPU clock, milliseconds (decode: per token; prefill: to the
+    /// first token), mJ per token.
+    pub seen: [Option<f64>; 4],
+}
+
+/// What a run showed, in the order of [`Case::seen`].
+pub type Shown = [f64; 4];
+
+const TINY: &str = "tinyllama-1.1b";
+const STABLE: &str = "stablelm-zephyr-3b";
+const QWEN: &str = "ds-qwen-1.5b";
+
+#[rustfmt::skip]
+pub const CASES: [Case; 14] = [
+    Case { model: TINY, stage: Stage::Decode, cpu: Some(1826), gpu: None, memory: Some(3172), seen: [Some(424.4), None, Some(215.1), Some(402.7)] },
+    Case { model: TINY, stage: Stage::Decode, cpu: Some(1826), gpu: None, memory: Some(2028), seen: [Some(406.0), None, None, None] },
+    Case { model: TINY, stage: Stage::Decode, cpu: Some(1826), gpu: None, memory: Some(1014), seen: [Some(346.5), None, Some(273.9), Some(340.0)] },
+    Case { model: TINY, stage: Stage::Decode, cpu: Some(1826), gpu: None, memory: Some(421), seen: [Some(259.7), None, None, None] },
+    Case { model: STABLE, stage: Stage::Decode, cpu: Some(1826), gpu: None, memory: Some(3172), seen: [Some(411.0), None, Some(495.0), Some(937.5)] },
+    Case { model: TINY, stage: Stage::Prefill, cpu: Some(1826), gpu: None, memory: Some(3172), seen: [Some(680.7), None, Some(3200.0), None] },
+    Case { model: TINY, stage: Stage::Decode, cpu: None, gpu: Some(701), memory: Some(3172), seen: [None, Some(1130.8), None, None] },
+    Case { model: STABLE, stage: Stage::Decode, cpu: None, gpu: Some(701), memory: Some(3172), seen: [None, Some(1038.8), None, None] },
+    Case { model: TINY, stage: Stage::Prefill, cpu: None, gpu: Some(701), memory: Some(3172), seen: [None, Some(870.7), Some(3600.0), None] },
+    Case { model: STABLE, stage: Stage::Prefill, cpu: None, gpu: Some(701), memory: Some(3172), seen: [None, Some(858.2), Some(7800.0), None] },
+    Case { model: TINY, stage: Stage::Decode, cpu: None, gpu: None, memory: None, seen: [None, None, Some(210.7), None] },
+    Case { model: STABLE, stage: Stage::Decode, cpu: None, gpu: None, memory: None, seen: [None, None, Some(492.5), None] },
+    Case { model: QWEN, stage: Stage::Decode, cpu: None, gpu: None, memory: None, seen: [Some(448.5), Some(1134.5), Some(346.8), Some(459.0)] },
+    Case { model: QWEN, stage: Stage::Prefill, cpu: None, gpu: None, memory: None, seen: [Some(663.4), Some(1045.6), Some(5600.0), Some(310.3)] },
+];
+
+fn path(text: String) -> Result<NodePath> {
+    NodePath::new(text).map_err(anyhow::Error::msg)
+}
+
+fn put(nodes: &dyn Nodes, dir: &str, names: [&str; 2], mhz: Option<u64>) -> Result<()> {
+    let Some(mhz) = mhz else { return Ok(()) };
+    // Maximum first: Mali resets a lock that the other one crosses.
+    for name in names {
+        nodes.write(&path(format!("{dir}/{name}"))?, &(mhz * 1000).to_string())?;
+    }
+    Ok(())
+}
+
+/// Sum of clock x time, and of time, of a residency table (kHz).
+fn residency(nodes: &dyn Nodes, node: &str) -> Result<(f64, f64)> {
+    let text = nodes.read(&path(node.into())?)?;
+    let row = |line: &str| {
+        let (khz, time) = line.split_once(' ')?;
+        Some((khz.parse::<f64>().ok()?, time.parse::<f64>().ok()?))
+    };
+    Ok(text.lines().filter_map(row).fold((0.0, 0.0), |(a, b), (khz, time)| (a + khz * time, b + time)))
+}
+
+/// Runs a case.
+pub fn run(profile: &Profile, case: &Case) -> Result<Shown> {
+    let device = twin::device(profile, 1)?;
+    let nodes = &*device.nodes;
+    put(nodes, BIG, ["scaling_max_freq", "scaling_min_freq"], case.cpu)?;
+    put(nodes, GPU, ["scaling_max_freq", "scaling_min_freq"], case.gpu)?;
+    let mif = ["exynos_data/debug_scaling_devfreq_max", "exynos_data/debug_scaling_devfreq_min"];
+    put(nodes, MIF, mif, case.memory)?;
+    (device.begin_trial)(1);
+    let engine = EngineSpec {
+        kind: EngineKind::Twin,
+        model: case.model.into(),
+        threads: 2,
+        affinity: vec![],
+        gpu_layers: 0,
+    };
+    let mut engine = (device.engine)(&engine, device.clock.clone())?;
+    let setting = Setting { stage: case.stage, tokens: 32 };
+    let workload = Workload { setting, prompt_tokens: 32, seed: 1 };
+    engine.prepare(&workload, &Cancel::default())?;
+    let read = || -> Result<[(f64, f64); 3]> {
+        let energy = nodes.read(&path("/sys/class/hwmon/hwmon9/energy1_input".into())?)?;
+        let gpu = residency(nodes, &format!("{GPU}/time_in_state"))?;
+        Ok([gpu, residency(nodes, &format!("{BIG}/stats/time_in_state"))?, (energy.trim().parse()?, 0.0)])
+    };
+    let before = read()?;
+    let times = engine.pass(&workload, &Cancel::default())?;
+    let after = read()?;
+    let mean = |i: usize| (after[i].0 - before[i].0) / (after[i].1 - before[i].1) / 1e3;
+    let end = times.tokens.last().context("a pass without a token")?;
+    let ms = end.since(times.start).as_secs_f64() * 1e3;
+    let per = if case.stage == Stage::Decode { 32.0 } else { 1.0 };
+    Ok([mean(0), mean(1), ms / per, (after[2].0 - before[2].0) / 1e3 / 32.0])
+}
+
+/// The profile with these parameters of the GPU's, the big cluster's and the memory's governor.
+pub fn with_governors(profile: &Profile, p: &[f64]) -> Profile {
+    let mut profile = profile.clone();
+    if let Some(twin) = &mut profile.twin {
+        twin.noise = NoiseSpec::default();
+        for (id, domain) in &mut twin.domains {
+            domain.governor = match (id.0.as_str(), domain.governor) {
+                ("gpu", _) => Some(GovernorSpec::Step {
+                    up: p[0].min(0.99),
+                    up_ms: p[1],
+                    down: p[2].min(1.0),
+                    down_ms: p[3],
+                    period_ms: 10,
+                }),
+                (
+                    "cpu-big",
+                    Some(GovernorSpec::Schedutil { headroom, half_life_ms, period_ms, down_hold_ms, .. }),
+                ) => Some(GovernorSpec::Schedutil {
+                    headroom,
+                    burst: p[4],
+                    half_life_ms,
+                    period_ms,
+                    down_hold_ms,
+                }),
+                ("mem", Some(GovernorSpec::Load { target, period_ms, .. })) => {
+                    Some(GovernorSpec::Load { target, period_ms, down_hold_ms: p[5].round() as u64 })
+                }
+                (_, other) => other,
+            };
+        }
+    }
+    profile
+}
+
+/// First guess of the parameters of [`with_governors`].
+pub const GUESS: [f64; 6] = [0.755, 10.0, 0.8, 8.8, 2.8, 200.0];
+
+/// How far the simulated governors are from the published ones. Clocks weigh most, for the rest follows.
+pub fn cost(profile: &Profile, p: &[f64]) -> f64 {
+    let profile = with_governors(profile, p);
+    let far = |case: &Case| {
+        let Ok(shown) = run(&profile, case) else { return 1e3 };
+        // What the search is held against weighs most: everything under its governor.
+        let all = if case.cpu.or(case.gpu).or(case.memory).is_none() { 3.0 } else { 1.0 };
+        let weights = [all, 0.5, all, all];
+        (0..4).filter_map(|i| Some(weights[i] * (shown[i] / case.seen[i]? - 1.0).powi(2))).sum()
+    };
+    CASES.iter().map(far).sum()
+}
+
+/// Prints every case.
+pub fn print(profile: &Profile) -> Result<()> {
+    println!("# simulated under the governors: GPU MHz, CPU MHz, ms, mJ (published)");
+    for case in &CASES {
+        let shown = run(profile, case)?;
+        let cell = |i: usize| match case.seen[i] {
+            Some(seen) => format!("{:6.0} ({seen:6.0} {:+4.0} %)", shown[i], (shown[i] / seen - 1.0) * 100.0),
+            None => format!("{:6.0} {:16}", shown[i], ""),
+        };
+        let memory = case.memory.map_or("gov".into(), |mhz| mhz.to_string());
+        println!(
+            "# {:<18} {:<7} mem {memory:>4}: {} {} {} {}",
+            case.model,
+            case.stage,
+            cell(0),
+            cell(1),
+            cell(2),
+            cell(3)
+        );
+    }
+    Ok(())
+}
