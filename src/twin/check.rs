@@ -133,10 +133,18 @@ fn governor_problem(key: &str, governor: GovernorSpec) -> Problem {
                 .or_else(|| positive(&format!("{key}.burst"), burst))
                 .or_else(|| positive(&format!("{key}.half-life-ms"), half_life_ms))
         }
-        GovernorSpec::Step { up, down, .. } if down >= up => {
-            found(format!("{key}.down"), format!("is {down}; must be below `up` ({up})"))
-        }
-        GovernorSpec::Step { .. } => None,
+        GovernorSpec::Step { up, up_ms, down, down_ms, .. } => [("up", up), ("down", down)]
+            .into_iter()
+            .find_map(|(name, share)| {
+                let fine = (0.0..=1.0).contains(&share);
+                if fine {
+                    None
+                } else {
+                    found(format!("{key}.{name}"), format!("is {share}; must be 0 to 1"))
+                }
+            })
+            .or_else(|| positive(&format!("{key}.up-ms"), up_ms))
+            .or_else(|| positive(&format!("{key}.down-ms"), down_ms)),
         GovernorSpec::Load { target, .. } => positive(&format!("{key}.target"), target),
     }
 }

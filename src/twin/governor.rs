@@ -11,13 +11,23 @@ pub struct Governor {
     busy_ns: f64,
     window_ns: u64,
     signal: f64,
-    since_lowered_ns: u64,
+    since_change_ns: u64,
+    /// What leans on the thresholds of [`GovernorSpec::Step`], milliseconds.
+    lean: (f64, f64),
 }
 
 impl Governor {
     /// A governor that has seen nothing and wants the lowest operating point.
     pub fn new(spec: GovernorSpec) -> Self {
-        Governor { spec, wanted: 0, busy_ns: 0.0, window_ns: 0, signal: 0.0, since_lowered_ns: 0 }
+        Governor {
+            spec,
+            wanted: 0,
+            busy_ns: 0.0,
+            window_ns: 0,
+            signal: 0.0,
+            since_change_ns: 0,
+            lean: (0.0, 0.0),
+        }
     }
 
     /// Forgets everything.
@@ -48,23 +58,34 @@ impl Governor {
                     lowest_at_least(table, headroom * burst * self.signal * table[table.len() - 1] as f64);
                 self.hold_down(wanted, level, down_hold_ms * 1_000_000)
             }
-            GovernorSpec::Step { up, .. } if busy > up => (level + 1).min(table.len() - 1),
-            GovernorSpec::Step { down, .. } if busy < down => level.saturating_sub(1),
-            GovernorSpec::Step { .. } => level,
-            GovernorSpec::Load { target, .. } => lowest_at_least(table, busy * table[level] as f64 / target),
+            GovernorSpec::Step { up, up_ms, down, down_ms, .. } => {
+                let window = self.window_ns as f64 * 1e-6;
+                self.lean.0 += (busy - up).max(0.0) * window;
+                self.lean.1 += (down - busy).max(0.0) * window;
+                let step = match (self.lean.0 >= up_ms, self.lean.1 >= down_ms) {
+                    (true, _) => table.len() - 1,
+                    (false, true) => level.saturating_sub(1),
+                    (false, false) => return level,
+                };
+                self.lean = (0.0, 0.0);
+                step
+            }
+            GovernorSpec::Load { target, down_hold_ms, .. } => {
+                let wanted = lowest_at_least(table, busy * table[level] as f64 / target);
+                self.hold_down(wanted, level, down_hold_ms * 1_000_000)
+            }
         }
     }
 
     fn hold_down(&mut self, wanted: usize, level: usize, hold_ns: u64) -> usize {
-        self.since_lowered_ns += self.window_ns;
-        match wanted < level {
-            true if self.since_lowered_ns < hold_ns => level,
-            true => {
-                self.since_lowered_ns = 0;
-                wanted
-            }
-            false => wanted,
+        self.since_change_ns += self.window_ns;
+        if wanted < level && self.since_change_ns < hold_ns {
+            return level;
         }
+        if wanted != level {
+            self.since_change_ns = 0;
+        }
+        wanted
     }
 }
 

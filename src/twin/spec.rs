@@ -139,16 +139,22 @@ pub enum GovernorSpec {
         half_life_ms: f64,
         /// Time between evaluations.
         period_ms: u64,
-        /// Least time between lowerings.
+        /// Least time from any change to a lowering.
         down_hold_ms: u64,
     },
-    /// GPU: one level up above `up`, one level down below `down`.
+    /// GPU: leans on both thresholds at once. Each period adds what the utilisation lies under `down` or over
+    /// `up`; once that has added up, the GPU goes one level down, or jumps to the top. The lower the utilisation
+    /// the faster the descent, and near the floor the jump comes ever closer: a sawtooth, as published for decode.
     #[serde(rename_all = "kebab-case")]
     Step {
-        /// Utilisation above which the next faster level is taken.
+        /// Utilisation over which a jump builds up.
         up: f64,
-        /// Utilisation below which the next slower level is taken.
+        /// How much of it makes a jump: milliseconds at one above.
+        up_ms: f64,
+        /// Utilisation under which a descent builds up.
         down: f64,
+        /// How much of it makes a step: milliseconds at one below.
+        down_ms: f64,
         /// Time between evaluations.
         period_ms: u64,
     },
@@ -159,6 +165,8 @@ pub enum GovernorSpec {
         target: f64,
         /// Time between evaluations.
         period_ms: u64,
+        /// Least time from any change to a lowering.
+        down_hold_ms: u64,
     },
 }
 

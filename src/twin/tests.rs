@@ -1,6 +1,7 @@
 //! The twin as the agent meets it: physics, governors, determinism, speed.
 
 use super::{Twin, device};
+use crate::clock::Clock;
 use crate::engine::{Cancel, EngineKind, EngineSpec, PassTimes, Workload};
 use crate::profile::Profile;
 use crate::sysfs::{NodePath, read_u64};
@@ -20,6 +21,118 @@ fn path(text: &str) -> NodePath {
 
 fn engine_spec(model: &str) -> EngineSpec {
     EngineSpec { kind: EngineKind::Twin, model: model.into(), threads: 2, affinity: vec![], gpu_layers: 0 }
+}
+
+/// Milliseconds and mJ per token of one pass, and what the clocks were at its end (MHz: big CPU, GPU, memory).
+#[derive(Clone, Copy, Debug)]
+struct Ran {
+    ms: f64,
+    mj: f64,
+    clocks: [u64; 3],
+}
+
+/// Runs a stage of 32 tokens without noise, with knobs pinned (MHz) or left to their governors.
+fn ran(model: &str, stage: Stage, cpu: Option<u64>, gpu: Option<u64>) -> Ran {
+    let mut profile = profile("pixel-7");
+    profile.twin.as_mut().unwrap().noise = Default::default();
+    let device = device(&profile, 1).unwrap();
+    let pin = |dir: &str, mhz: Option<u64>| {
+        for name in ["scaling_max_freq", "scaling_min_freq"].iter().filter(|_| mhz.is_some()) {
+            let node = path(&format!("{dir}/{name}"));
+            device.nodes.write(&node, &(mhz.unwrap() * 1000).to_string()).unwrap();
+        }
+    };
+    pin(BIG, cpu);
+    pin(GPU, gpu);
+    (device.begin_trial)(1);
+    let mut engine = (device.engine)(&engine_spec(model), device.clock.clone()).unwrap();
+    let workload = Workload { setting: Setting { stage, tokens: 32 }, prompt_tokens: 32, seed: 1 };
+    engine.prepare(&workload, &Cancel::default()).unwrap();
+    let meter = || read_u64(&*device.nodes, &path("/sys/class/hwmon/hwmon9/energy1_input")).unwrap();
+    let before = meter();
+    let times = engine.pass(&workload, &Cancel::default()).unwrap();
+    let mhz = |node: &str| read_u64(&*device.nodes, &path(node)).unwrap() / 1000;
+    Ran {
+        ms: times.tokens.last().unwrap().since(times.start).as_secs_f64() * 1e3 / 32.0,
+        mj: (meter() - before) as f64 / 1e3 / 32.0,
+        clocks: [
+            mhz(&format!("{BIG}/scaling_cur_freq")),
+            mhz(&format!("{GPU}/cur_freq")),
+            mhz("/sys/class/devfreq/17000010.devfreq_mif/cur_freq"),
+        ],
+    }
+}
+
+const BIG: &str = "/sys/devices/system/cpu/cpufreq/policy6";
+const GPU: &str = "/sys/devices/platform/28000000.mali";
+
+fn opps(knob: &str) -> Vec<u64> {
+    let profile = profile("pixel-7");
+    let domain = &profile.twin.unwrap().domains[&crate::trial::KnobId(knob.into())];
+    domain.table.iter().map(|khz| khz / 1000).collect()
+}
+
+/// Latency gained by the best pair within the governors' energy, as a share.
+fn best_gain(model: &str, stage: Stage) -> f64 {
+    let governed = ran(model, stage, None, None);
+    let pairs =
+        opps("gpu").into_iter().flat_map(|gpu| opps("cpu-big").into_iter().map(move |cpu| (cpu, gpu)));
+    let within =
+        pairs.map(|(cpu, gpu)| ran(model, stage, Some(cpu), Some(gpu))).filter(|r| r.mj <= governed.mj);
+    1.0 - within.map(|r| r.ms).fold(f64::INFINITY, f64::min) / governed.ms
+}
+
+#[test]
+fn at_equal_energy_a_pinned_pair_beats_the_governors_more_in_decode_than_in_prefill() {
+    let gain = |stage| best_gain("tinyllama-1.1b", stage);
+    let (decode, prefill) = (gain(Stage::Decode), gain(Stage::Prefill));
+    assert!((0.2..=0.4).contains(&decode), "{decode}");
+    assert!(prefill < decode, "{prefill} against {decode}");
+}
+
+#[test]
+fn energy_over_gpu_frequency_has_its_minimum_inside() {
+    let energy: Vec<f64> = opps("gpu")
+        .into_iter()
+        .map(|gpu| ran("tinyllama-1.1b", Stage::Decode, Some(1826), Some(gpu)).mj)
+        .collect();
+    let least = energy.iter().copied().fold(f64::INFINITY, f64::min);
+    let at = energy.iter().position(|&e| e == least).unwrap();
+    assert!((3..=9).contains(&at), "{energy:?}");
+    // The memory's clock follows the GPU's in steps, which ripples the curve by a few per cent.
+    assert!(energy[..=at].windows(2).all(|w| w[1] < 1.03 * w[0]), "{energy:?}");
+    assert!(energy[at..].windows(2).all(|w| w[1] > 0.97 * w[0]), "{energy:?}");
+    assert!(energy[0] > 1.15 * least && energy[11] > 1.15 * least, "{energy:?}");
+}
+
+#[test]
+fn released_from_high_clocks_the_governors_spiral_down_by_themselves() {
+    let high = ran("tinyllama-1.1b", Stage::Decode, Some(2850), Some(848));
+    let governed = ran("tinyllama-1.1b", Stage::Decode, None, None);
+    assert!(governed.ms > 1.5 * high.ms, "{governed:?} against {high:?}");
+
+    let mut profile = profile("pixel-7");
+    profile.twin.as_mut().unwrap().noise = Default::default();
+    let twin = Twin::new(&profile, 1).unwrap();
+    let work = profile.twin.as_ref().unwrap().models["tinyllama-1.1b"].decode;
+    twin.0.machine().soc.set_load(super::soc::Load::Stage(work));
+    let khz = |node: &str| twin.read(node).unwrap().trim().parse::<u64>().unwrap();
+    let (gpu, cpu) = (format!("{GPU}/cur_freq"), format!("{BIG}/scaling_cur_freq"));
+    for (dir, top) in [(BIG, 2_850_000), (GPU, 848_000)] {
+        twin.write(&format!("{dir}/scaling_min_freq"), &format!("{top}\n")).unwrap();
+    }
+    let clock = super::TwinClock(twin.clone());
+    clock.sleep(Duration::from_millis(250));
+    assert_eq!((khz(&gpu), khz(&cpu)), (848_000, 2_850_000));
+    for (dir, low) in [(BIG, 500_000), (GPU, 151_000)] {
+        twin.write(&format!("{dir}/scaling_min_freq"), &format!("{low}\n")).unwrap();
+    }
+    let mut lowest = (u64::MAX, u64::MAX);
+    for _ in 0..100 {
+        clock.sleep(Duration::from_millis(10));
+        lowest = (lowest.0.min(khz(&gpu)), lowest.1.min(khz(&cpu)));
+    }
+    assert!(lowest.0 <= 351_000 && lowest.1 <= 1_106_000, "{lowest:?}");
 }
 
 const DECODE: Workload =
