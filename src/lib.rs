@@ -16,6 +16,7 @@ pub mod device;
 pub mod engine;
 pub mod guard;
 pub mod knob;
+pub mod probe;
 pub mod profile;
 pub mod protocol;
 #[cfg(feature = "host")]
@@ -29,3 +30,4 @@ pub mod transport;
 pub mod trial;
 pub mod twin;
 pub mod units;
+pub mod untethered;

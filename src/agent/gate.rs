@@ -110,11 +110,11 @@ impl Gate<'_> {
 
     fn check_after(&self, waited: Duration) -> Result<(), GateError> {
         self.check_limits()?;
-        let Some(wanted) = self.spec.start_celsius.or(self.found_at_open) else { return Ok(()) };
         if self.zone.is_empty() {
             return Ok(());
         }
         let found = self.temperature()?;
+        let wanted = self.spec.start_celsius.or(self.found_at_open).unwrap_or(found);
         let tolerance = self.spec.tolerance_celsius;
         if (found.0 - wanted.0).abs() <= tolerance {
             return Ok(());

@@ -6,6 +6,7 @@
 
 use crate::engine::PassTimes;
 use crate::sensor::EnergyReading;
+use crate::stats::Sample;
 use crate::trial::{Energy, ItlSummary, Latency, Setting, SourceInfo, Stage};
 use crate::units::{BootNanos, MilliJoule, MilliWatt, Millis};
 use std::time::Duration;
@@ -48,8 +49,8 @@ pub fn latency(setting: Setting, passes: &[PassTimes]) -> Latency {
             ..Latency::default()
         },
         Stage::Decode => {
-            let gaps: Vec<Duration> = passes.iter().flat_map(gaps).collect();
-            Latency { tpot: mean(&gaps), itl: summary(&gaps), ..Latency::default() }
+            let gaps = millis(passes.iter().flat_map(gaps));
+            Latency { tpot: gaps.mean().map(Millis), itl: summary(&gaps), ..Latency::default() }
         }
     }
 }
@@ -158,39 +159,24 @@ fn gaps(pass: &PassTimes) -> impl Iterator<Item = Duration> + '_ {
     pass.tokens.windows(2).map(|pair| pair[1].since(pair[0]))
 }
 
-fn mean(spans: &[Duration]) -> Option<Millis> {
-    let total: Duration = spans.iter().sum();
-    (!spans.is_empty()).then(|| Millis(total.as_secs_f64() * 1e3 / spans.len() as f64))
+fn millis(spans: impl Iterator<Item = Duration>) -> Sample {
+    spans.map(|span| span.as_secs_f64() * 1e3).collect()
 }
 
 fn median(spans: impl Iterator<Item = Duration>) -> Option<Millis> {
-    percentile(&sorted(spans), 0.5)
+    millis(spans).median().map(Millis)
 }
 
-fn sorted(spans: impl Iterator<Item = Duration>) -> Vec<Duration> {
-    let mut spans: Vec<Duration> = spans.collect();
-    spans.sort_unstable();
-    spans
-}
-
-fn summary(gaps: &[Duration]) -> Option<ItlSummary> {
-    let gaps = sorted(gaps.iter().copied());
+fn summary(gaps: &Sample) -> Option<ItlSummary> {
+    let at = |q| gaps.quantile(q).map(Millis);
     Some(ItlSummary {
-        n: gaps.len(),
-        p50: percentile(&gaps, 0.50)?,
-        p90: percentile(&gaps, 0.90)?,
-        p95: percentile(&gaps, 0.95)?,
-        p99: percentile(&gaps, 0.99)?,
-        max: percentile(&gaps, 1.0)?,
+        n: gaps.n(),
+        p50: at(0.50)?,
+        p90: at(0.90)?,
+        p95: at(0.95)?,
+        p99: at(0.99)?,
+        max: at(1.0)?,
     })
-}
-
-/// Percentile of sorted spans, linear between ranks (Hyndman and Fan 1996, type 7).
-fn percentile(sorted: &[Duration], q: f64) -> Option<Millis> {
-    let rank = q * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (sorted[rank.floor() as usize], sorted[rank.ceil() as usize]);
-    let (low, high) = (low.as_secs_f64() * 1e3, high.as_secs_f64() * 1e3);
-    Some(Millis(low + (high - low) * rank.fract()))
 }
 
 #[cfg(test)]

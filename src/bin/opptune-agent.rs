@@ -1,3 +1,7 @@
-//! The agent: runs on the device, see `opptune::agent`.
+//! The agent: runs on the device, see `opptune::agent` and `opptune::untethered`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    opptune::untethered::main_as(&[], std::env::args().skip(1))
+}

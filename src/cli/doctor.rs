@@ -33,12 +33,12 @@ impl Args {
 
     async fn ask(&self) -> Result<DoctorReport, CliError> {
         let named = self.target.profile()?;
-        let mut session = self.target.session().await?;
+        let mut session = self.target.session_to_look().await?;
         let known = || profile::matching(&session.device).first().and_then(|name| profile::load(name).ok());
         let profile = named.or_else(known).map(Box::new);
         let report = match session.ask(ToAgent::Doctor { profile }).await? {
             ToHost::Doctored(report) => *report,
-            other => return Err(session.odd(format!("it answered doctor with {other:?}"))),
+            other => return Err(session.odd(format!("the agent answered doctor with {other:?}"))),
         };
         session.bye().await?;
         Ok(report)
@@ -46,7 +46,7 @@ impl Args {
 }
 
 fn print(report: &DoctorReport) {
-    println!("{} ({}), kernel {}", report.device.model, report.origin, report.device.kernel);
+    println!("{} ({}), kernel {}", text::device(&report.device), report.origin, report.device.kernel);
     let rows = report.findings.iter().map(|finding| {
         let grade = match finding.grade {
             Grade::Fine => "fine",

@@ -2,9 +2,11 @@
 
 use super::Exit;
 use crate::campaign::config::ConfigError;
+use crate::campaign::{CampaignError, RunDirError};
 use crate::profile::ProfileError;
 use crate::protocol::{Failure, FailureClass, FrameError, RestoreReport};
-use crate::transport::TransportError;
+use crate::table::TableError;
+use crate::transport::{LinkError, TransportError};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +17,15 @@ pub enum CliError {
     /// The profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// The run.
+    #[error(transparent)]
+    Campaign(#[from] CampaignError),
+    /// The name of a link.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The frequency table.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// The link to the device.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -33,8 +44,20 @@ pub enum CliError {
         /// What the agent said last.
         log: String,
     },
+    /// What is at the other end speaks no frames.
+    #[error("{device}: {error}.{log} What answers is no opptune agent; give one of this build with --agent")]
+    NoAgent {
+        /// The device.
+        device: String,
+        /// What it said.
+        error: FrameError,
+        /// What it said beside that.
+        log: String,
+    },
     /// The agent's answer makes no sense.
-    #[error("{device}: {what}. The agent is of another build: give one of this build with --agent")]
+    #[error(
+        "{device}: {what}. The device is restored by its agent; give an agent of this build with --agent"
+    )]
     Peer {
         /// The device.
         device: String,
@@ -57,16 +80,29 @@ pub enum CliError {
     Usage(String),
 }
 
+impl From<RunDirError> for CliError {
+    fn from(error: RunDirError) -> Self {
+        CliError::Campaign(error.into())
+    }
+}
+
 impl CliError {
     /// The exit code.
     pub fn exit(&self) -> Exit {
         match self {
-            CliError::Config(_) | CliError::Profile(_) | CliError::Usage(_) => Exit::Usage,
+            CliError::NoAgent { .. } | CliError::Peer { .. } => Exit::Usage,
+            CliError::Campaign(CampaignError::Protocol { .. }) => Exit::Usage,
+            CliError::Campaign(error) => Exit::of(error.exit_code()),
+            CliError::Link(_)
+            | CliError::Config(_)
+            | CliError::Profile(_)
+            | CliError::Table(_)
+            | CliError::Usage(_) => Exit::Usage,
             CliError::Transport(TransportError::Refused { .. }) => Exit::Other,
             CliError::Transport(_) | CliError::Frame { .. } => Exit::Unavailable,
             CliError::Agent(failure) => of_class(failure.class),
             CliError::NotRestored(_) => Exit::Restore,
-            CliError::Peer { .. } | CliError::Io { .. } => Exit::Other,
+            CliError::Io { .. } => Exit::Other,
         }
     }
 }

@@ -10,7 +10,8 @@ pub enum Exit {
     Done = 0,
     /// Anything that has no code of its own.
     Other = 1,
-    /// The command line, a configuration, a profile, a journal or a table is wrong.
+    /// The command line, a configuration, a profile, a journal or a table is wrong, or what answers is no agent
+    /// of this build.
     Usage = 2,
     /// The device or the link to it is not there.
     Unavailable = 3,
@@ -24,6 +25,15 @@ pub enum Exit {
     Restore = 7,
 }
 
+impl Exit {
+    /// The exit with this code, as a campaign says it.
+    pub fn of(code: u8) -> Exit {
+        use Exit::*;
+        let all = [Done, Usage, Unavailable, Gate, Budget, Interrupted, Restore];
+        all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Other)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         ExitCode::from(exit as u8)
@@ -35,7 +45,8 @@ pub const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  anything that has no code of its own
-  2  command line, configuration, profile, journal or table is wrong
+  2  command line, configuration, profile, journal or table is wrong, or what
+     answers is no agent of this build
   3  device unavailable
   4  refused by a gate: too hot, locked, or doctor says stop
   5  complete, but no combination meets the budget of some setting
@@ -51,6 +62,7 @@ mod tests {
         use Exit::*;
         for exit in [Done, Other, Usage, Unavailable, Gate, Budget, Interrupted, Restore] {
             assert!(EXIT_CODES.contains(&format!("\n  {}  ", exit as u8)), "{exit:?}");
+            assert_eq!(Exit::of(exit as u8), exit);
         }
     }
 }

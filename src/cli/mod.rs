@@ -1,13 +1,26 @@
 //! The command line: one file per subcommand, each a set of arguments and what is done with them.
 
+mod agent;
+mod clean;
+mod collect;
+mod compare;
 mod completions;
+mod detached;
 mod devices;
 mod doctor;
 mod error;
 mod exit;
+mod merge;
 mod probe;
+mod progress;
+mod report;
 mod restore;
+mod resume;
+mod runner;
 mod session;
+mod status;
+mod sweep;
+mod table;
 mod target;
 mod text;
 
@@ -41,24 +54,46 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Sweep(sweep::Args),
+    Resume(resume::Args),
+    Status(status::Args),
+    Collect(collect::Args),
+    Table(table::Args),
+    Report(report::Args),
+    Compare(compare::Args),
+    Merge(merge::Args),
     Devices(devices::Args),
     Probe(probe::Args),
     CheckPins(probe::CheckArgs),
     Doctor(doctor::Args),
     Restore(restore::Args),
+    Clean(clean::Args),
     Completions(completions::Args),
+    #[command(hide = true)]
+    Agent(agent::Args),
 }
 
 impl Command {
-    fn run(self) -> Result<Exit, CliError> {
-        match self {
+    fn run(self) -> Result<ExitCode, CliError> {
+        let exit = match self {
+            Command::Agent(args) => return Ok(args.run()),
+            Command::Sweep(args) => args.run(),
+            Command::Resume(args) => args.run(),
+            Command::Status(args) => args.run(),
+            Command::Collect(args) => args.run(),
+            Command::Table(args) => args.run(),
+            Command::Report(args) => args.run(),
+            Command::Compare(args) => args.run(),
+            Command::Merge(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Probe(args) => args.run(),
             Command::CheckPins(args) => args.run(),
             Command::Doctor(args) => args.run(),
             Command::Restore(args) => args.run(),
+            Command::Clean(args) => args.run(),
             Command::Completions(args) => args.run(),
-        }
+        };
+        exit.map(ExitCode::from)
     }
 }
 
@@ -69,7 +104,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(answer) => return usage(&answer),
     };
     match cli.command.run() {
-        Ok(exit) => exit.into(),
+        Ok(exit) => exit,
         Err(error) => {
             eprintln!("error: {error}");
             error.exit().into()

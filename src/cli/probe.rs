@@ -5,6 +5,8 @@ use super::{CliError, Exit, block_on, error::say_restored, text};
 use crate::profile::{self, builtin_names};
 use crate::protocol::{FoundKnob, PinCheck, PinRow, ProbeReport, ToAgent, ToHost};
 use crate::units::{Opp, OppUnit};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 /// Look at a device: knobs, tables, energy sources, zones, companions
 ///
@@ -18,6 +20,9 @@ pub struct Args {
     /// Also pin every operating point of every knob once (changes the device for a while)
     #[arg(long)]
     check_pins: bool,
+    /// Write a first profile of the device to FILE, to be read by a person before it is used
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,6 +51,9 @@ impl Args {
         } else {
             print_probe(&report);
         }
+        if let Some(file) = &self.write {
+            write_draft(&report, file)?;
+        }
         if self.check_pins { check(&self.target, self.json) } else { Ok(Exit::Done) }
     }
 }
@@ -56,11 +64,25 @@ impl CheckArgs {
     }
 }
 
+/// Refuses to overwrite: the file may hold what a person corrected.
+fn write_draft(report: &ProbeReport, file: &Path) -> Result<(), CliError> {
+    let doing = || format!("write the profile {}", file.display());
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let text = toml::to_string_pretty(&profile::draft(report, &name))
+        .map_err(|e| CliError::Io { doing: doing(), error: std::io::Error::other(e) })?;
+    let fresh = std::fs::OpenOptions::new().write(true).create_new(true).open(file);
+    fresh
+        .and_then(|mut out| out.write_all(text.as_bytes()))
+        .map_err(|error| CliError::Io { doing: doing(), error })?;
+    eprintln!("wrote {0}: read it, then try it with `opptune check-pins --profile {0}`", file.display());
+    Ok(())
+}
+
 async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
-    let mut session = target.session_on().await?;
+    let mut session = target.session_to_look().await?;
     let report = match session.ask(ToAgent::Probe).await? {
         ToHost::Probed(report) => *report,
-        other => return Err(session.odd(format!("it answered a probe with {other:?}"))),
+        other => return Err(session.odd(format!("the agent answered a probe with {other:?}"))),
     };
     session.bye().await?;
     Ok(report)
@@ -71,16 +93,20 @@ fn check(target: &Target, json: bool) -> Result<Exit, CliError> {
         let (mut session, ..) = target.open().await?;
         let answer = match session.ask(ToAgent::CheckPins).await? {
             ToHost::PinsChecked { knobs, restored } => (knobs, restored),
-            other => return Err(session.odd(format!("it answered a check of pins with {other:?}"))),
+            other => return Err(session.odd(format!("the agent answered a check of pins with {other:?}"))),
         };
         session.bye().await?;
         Ok(answer)
     })?;
     if json {
-        print_json(&knobs)?;
-    } else {
-        knobs.iter().for_each(print_check);
+        print_json(&serde_json::json!({ "knobs": knobs, "restored": restored }))?;
+        return if restored.complete() {
+            Ok(Exit::Done)
+        } else {
+            Err(CliError::NotRestored(restored.differs))
+        };
     }
+    knobs.iter().for_each(print_check);
     say_restored(&restored)
 }
 
@@ -92,22 +118,19 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> 
 }
 
 fn print_probe(report: &ProbeReport) {
-    let device = &report.device;
-    println!(
-        "{} ({}), {}, kernel {}, {}",
-        device.model, report.origin, device.soc, device.kernel, device.arch
-    );
+    let (device, name) = (&report.device, text::device(&report.device));
+    println!("{name} ({}), {}, kernel {}, {}", report.origin, device.soc, device.kernel, device.arch);
     let knobs = report.knobs.iter().map(knob_row);
-    println!("\nKnobs\n{}", text::table(["family", "role", "operating points", "now", "note"], knobs));
+    text::section("Knobs", &["family", "role", "operating points", "now", "note"], knobs);
     let sources = report.energy.iter().map(|s| vec![s.kind.clone(), s.name.clone(), s.reading.clone()]);
-    println!("\nEnergy sources\n{}", text::table(["kind", "name", "now"], sources));
+    text::section("Energy sources", &["kind", "name", "now"], sources);
     let zones = report.zones.iter().map(|z| {
         let role = z.role.map_or("-".into(), |r| format!("{r:?}").to_lowercase());
         vec![z.kind.clone(), role, z.now.map_or("no value".into(), |t| t.to_string())]
     });
-    println!("\nThermal zones\n{}", text::table(["type", "near", "now"], zones));
+    text::section("Thermal zones", &["type", "near", "now"], zones);
     let companions = report.companions.iter().map(|c| vec![c.id.clone(), c.node.clone(), c.value.clone()]);
-    println!("\nWhat would fight a pin\n{}", text::table(["companion", "node", "now"], companions));
+    text::section("What would fight a pin", &["companion", "node", "now"], companions);
     print_profiles(report);
 }
 
@@ -116,8 +139,8 @@ fn print_profiles(report: &ProbeReport) {
     match names.is_empty() {
         false => println!("\nProfile for this device: {}", names.join(", ")),
         true => println!(
-            "\nNo built-in profile is for this device (there are: {}). Copy the nearest one from device-profiles/ and give \
-             its path with --profile",
+            "\nNo built-in profile is for this device (there are: {}). `opptune probe \
+             --write FILE.toml` makes a first one of what was found",
             builtin_names().join(", ")
         ),
     }

@@ -21,7 +21,7 @@ impl Args {
             let mut session = self.target.session().await?;
             match session.ask(ToAgent::Restore).await? {
                 ToHost::Restored(report) => Ok((session.bye().await?, report).1),
-                other => Err(session.odd(format!("it answered restore with {other:?}"))),
+                other => Err(session.odd(format!("the agent answered restore with {other:?}"))),
             }
         })?;
         say_restored(&report)

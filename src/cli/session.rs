@@ -46,11 +46,11 @@ impl Session {
             ToHost::Hello(hello) if hello.protocol == PROTOCOL_VERSION => session.device = hello.device,
             ToHost::Hello(other) => {
                 return Err(session.odd(format!(
-                    "it speaks protocol {} (build {}), this host {PROTOCOL_VERSION}",
+                    "the agent speaks protocol {} (build {}), this host speaks {PROTOCOL_VERSION}",
                     other.protocol, other.build
                 )));
             }
-            other => return Err(session.odd(format!("it began with {other:?}"))),
+            other => return Err(session.odd(format!("the agent began with {other:?}"))),
         }
         Ok(session)
     }
@@ -64,7 +64,7 @@ impl Session {
         let request = OpenRequest { profile, engine: None, seed: 1, steal_from, holder, energy: None };
         match self.ask(ToAgent::Open(Box::new(request))).await? {
             ToHost::Opened(opened) => Ok(*opened),
-            other => Err(self.odd(format!("it answered an open request with {other:?}"))),
+            other => Err(self.odd(format!("the agent answered an open request with {other:?}"))),
         }
     }
 
@@ -89,7 +89,7 @@ impl Session {
                 _ = beat.tick() => self.link.send(&ToAgent::Ping { seq }).await.map_err(|e| self.broke(e))?,
             }
         }
-        Err(self.odd(format!("it gave no answer within {DEADLINE:?}")))
+        Err(self.odd(format!("the agent gave no answer within {DEADLINE:?}")))
     }
 
     /// Ends the session; the agent puts everything back.
@@ -99,7 +99,7 @@ impl Session {
     pub async fn bye(mut self) -> Result<RestoreReport, CliError> {
         match self.ask(ToAgent::Bye).await? {
             ToHost::Bye(report) => Ok(report),
-            other => Err(self.odd(format!("it answered bye with {other:?}"))),
+            other => Err(self.odd(format!("the agent answered bye with {other:?}"))),
         }
     }
 
@@ -112,7 +112,15 @@ impl Session {
     fn broke(&self, error: FrameError) -> CliError {
         let text = self.log.text();
         let log = if text.is_empty() { String::new() } else { format!(" The agent said: {text}.") };
-        CliError::Frame { device: self.name.clone(), error, log }
+        let device = self.name.clone();
+        let foreign = match &error {
+            FrameError::Malformed { .. } => true,
+            FrameError::Broken(error) => error.kind() == std::io::ErrorKind::InvalidData,
+        };
+        match foreign {
+            true => CliError::NoAgent { device, error, log },
+            false => CliError::Frame { device, error, log },
+        }
     }
 }
 

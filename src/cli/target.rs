@@ -3,9 +3,9 @@
 use super::{CliError, session::Session};
 use crate::profile::{self, Profile};
 use crate::protocol::{Fingerprint, Opened};
-use crate::transport::local::Local;
-use crate::transport::{AgentStream, Connector, Transport, TransportError};
+use crate::transport::{Dial, DialOptions, parse_link};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The device and its agent, as every command that talks to one takes them.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,7 +14,7 @@ pub struct AgentArgs {
     /// Agent to run on the device [default: this program on `local`, a pushed opptune-agent elsewhere]
     #[arg(long, value_name = "PATH")]
     pub agent: Option<PathBuf>,
-    /// Argument passed on to the agent, for labs: --agent-arg=--root=/tmp/tree
+    /// Argument passed on to the agent, for labs: --agent-arg=--root=TREE
     #[arg(long, value_name = "ARG", hide_short_help = true, allow_hyphen_values = true)]
     pub agent_arg: Vec<String>,
     /// Take the device although HOLDER has locked it
@@ -44,14 +44,15 @@ impl Target {
 
     /// Starts an agent on the device.
     pub async fn session(&self) -> Result<Session, CliError> {
-        Session::start(&*connector(&self.device, &self.agent)?).await
+        Session::start(&dial(&self.device, &self.agent).await?).await
     }
 
-    /// Starts an agent; takes the device only if a profile was named (a twin is nothing but its profile).
-    pub async fn session_on(&self) -> Result<Session, CliError> {
-        match self.profile {
-            Some(_) => Ok(self.open().await?.0),
-            None => self.session().await,
+    /// Starts an agent to look at the device without taking it. A simulated device is not there to be looked at
+    /// until it is taken: its profile makes it.
+    pub async fn session_to_look(&self) -> Result<Session, CliError> {
+        match self.profile()? {
+            Some(profile) if profile.twin.is_some() => Ok(self.open().await?.0),
+            _ => self.session().await,
         }
     }
 
@@ -82,38 +83,22 @@ fn matched(device: &Fingerprint) -> Result<Profile, CliError> {
     }
 }
 
-/// What starts agents on the device at the other end of `link`.
-pub fn connector(link: &str, agent: &AgentArgs) -> Result<Box<dyn Connector>, CliError> {
-    let _ = link;
-    Ok(Box::new(Direct { transport: Local, argv: local_argv(agent)? }))
-}
-
-/// On this machine the agent is this very program, so that nothing needs to be built or pushed first.
-fn local_argv(agent: &AgentArgs) -> Result<Vec<String>, CliError> {
-    let mut argv = match &agent.agent {
-        Some(path) => vec![path.display().to_string()],
-        None => {
-            let me = std::env::current_exe()
-                .map_err(|error| CliError::Io { doing: "find this program's own path".into(), error })?;
-            vec![me.display().to_string(), "agent".into()]
-        }
+/// The device at the other end of `link`, and what starts agents on it.
+pub async fn dial(link: &str, agent: &AgentArgs) -> Result<Dial, CliError> {
+    let options = DialOptions {
+        agent: agent.agent.clone(),
+        args: agent.agent_arg.clone(),
+        progress: Arc::new(push_progress),
     };
-    argv.extend(agent.agent_arg.iter().cloned());
-    Ok(argv)
+    Ok(Dial::new(&parse_link(link)?, options).await?)
 }
 
-struct Direct<T> {
-    transport: T,
-    argv: Vec<String>,
-}
-
-#[async_trait::async_trait]
-impl<T: Transport> Connector for Direct<T> {
-    fn device(&self) -> String {
-        self.transport.device()
-    }
-
-    async fn connect(&self) -> Result<AgentStream, TransportError> {
-        self.transport.open_agent(&self.argv).await
+/// A line when a file begins to go to a device, and one when it is there.
+fn push_progress(name: &str, sent: u64, total: u64) {
+    const MIB: f64 = 1024.0 * 1024.0;
+    match sent {
+        0 => eprintln!("pushing {name}, {:.1} MiB", total as f64 / MIB),
+        _ if sent == total => eprintln!("pushed {name}"),
+        _ => (),
     }
 }

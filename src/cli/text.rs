@@ -1,5 +1,6 @@
 //! Tables for terminals.
 
+use crate::protocol::Fingerprint;
 use comfy_table::{ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle};
 
 /// Columns apart by blanks, a rule under the headings.
@@ -22,4 +23,18 @@ pub fn table<H: Into<String>>(
         table.add_row(row);
     }
     table
+}
+
+/// Prints a table under its title, or that there is nothing to list.
+pub fn section(title: &str, headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<_> = rows.collect();
+    match rows.is_empty() {
+        true => println!("\n{title}: none found"),
+        false => println!("\n{title}\n{}", table(headings.iter().copied(), rows)),
+    }
+}
+
+/// The name of a device for people; some machines have none.
+pub fn device(device: &Fingerprint) -> &str {
+    if device.model.is_empty() { "(a device without a model name)" } else { &device.model }
 }

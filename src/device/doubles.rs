@@ -21,10 +21,6 @@ impl MapNodes {
     pub fn set(&self, path: &str, text: &str) {
         self.0.lock().unwrap().insert(path.into(), text.into());
     }
-
-    pub fn get(&self, path: &str) -> String {
-        self.0.lock().unwrap().get(path).cloned().unwrap_or_default()
-    }
 }
 
 fn answer(op: &str, path: &NodePath, text: Option<String>) -> Result<String, NodeError> {

@@ -28,14 +28,26 @@ impl Bounds {
         Bounds { min: dir.join(min), max: dir.join(max), floor }
     }
 
-    /// Writes that put the pair back to what it is now.
-    pub fn snapshot(&self, access: &Access) -> Result<Vec<RestoreStep>, KnobError> {
+    /// Writes that put the pair back to what it is now. Nodes that show effective limits hide what was asked
+    /// while a cooling device holds the maximum at `capped`: the top of the table is asked for then, so that a
+    /// device taken warm does not stay slow when it has cooled.
+    pub fn snapshot(
+        &self,
+        access: &Access,
+        steps: &Steps,
+        capped: Option<&Limit>,
+    ) -> Result<Vec<RestoreStep>, KnobError> {
         let (min, max) = (access.number(&self.min)?, access.number(&self.max)?);
+        let text = |value: u64| Check::Text(value.to_string());
+        let (back_to, check) = match capped.is_some_and(|limit| limit.max == Some(steps.opp(max))) {
+            true => (steps.highest(), Check::Nothing),
+            false => (max, text(max)),
+        };
         // A hidden request may survive in the driver, so both are written even if one already reads right.
         Ok(vec![
             access.step(&self.min, self.floor.min(min).to_string(), Check::Nothing),
-            access.step(&self.max, max.to_string(), Check::Text(max.to_string())),
-            access.step(&self.min, min.to_string(), Check::Text(min.to_string())),
+            access.step(&self.max, back_to.to_string(), check),
+            access.step(&self.min, min.to_string(), text(min)),
         ])
     }
 
@@ -49,22 +61,30 @@ impl Bounds {
     }
 
     fn pin_once(&self, access: &Access, raw: u64, steps: &Steps, asked: &str) -> Result<Opp, KnobError> {
-        access.write(&self.min, &self.floor.to_string(), asked)?;
-        access.write(&self.max, &raw.to_string(), asked)?;
-        access.write(&self.min, &raw.to_string(), asked)?;
-        self.read_back(access, steps.opp(raw), steps, asked)
+        let want = steps.opp(raw);
+        let writes = [(&self.min, self.floor), (&self.max, raw), (&self.min, raw)];
+        let written =
+            writes.iter().try_for_each(|(node, value)| access.write(node, &value.to_string(), asked));
+        let (min, max) = self.read_back(access, want, steps)?;
+        match written {
+            Ok(()) if (min, max) == (want, want) => Ok(want),
+            // Kernels up to 5.2 refuse the minimum while somebody else holds the maximum below it: that is a
+            // clamp, which passes, and no refusal of the value.
+            Err(error) if max >= want || !matches!(error, KnobError::Rejected { .. }) => Err(error),
+            _ => Err(access.did_not_stick(asked, format!("min {}, max {}", min.0, max.0))),
+        }
     }
 
-    fn read_back(&self, access: &Access, want: Opp, steps: &Steps, asked: &str) -> Result<Opp, KnobError> {
-        let mut found = (want, want);
-        for _ in 0..READ_BACKS {
-            found = (steps.opp(access.number(&self.min)?), steps.opp(access.number(&self.max)?));
-            if found == (want, want) {
-                return Ok(want);
+    /// Both bounds, as soon as they are at `want`, else as they read in the end.
+    fn read_back(&self, access: &Access, want: Opp, steps: &Steps) -> Result<(Opp, Opp), KnobError> {
+        let read = || Ok((steps.opp(access.number(&self.min)?), steps.opp(access.number(&self.max)?)));
+        let mut found = read()?;
+        for _ in 1..READ_BACKS {
+            if found != (want, want) {
+                found = read()?;
             }
         }
-        let unscaled = |opp: Opp| opp.0.to_string();
-        Err(access.did_not_stick(asked, format!("min {}, max {}", unscaled(found.0), unscaled(found.1))))
+        Ok(found)
     }
 
     /// The pair as it reads now.

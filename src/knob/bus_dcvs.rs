@@ -52,7 +52,8 @@ impl Knob for BusDcvs {
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
         let access = Access::new(&self.info.id, nodes);
-        let saved: Result<Vec<_>, _> = self.monitors.iter().map(|m| m.snapshot(&access)).collect();
+        let saved: Result<Vec<_>, _> =
+            self.monitors.iter().map(|m| m.snapshot(&access, &self.steps, None)).collect();
         Ok(saved?.into_iter().flatten().collect())
     }
 

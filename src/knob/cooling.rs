@@ -28,7 +28,7 @@ impl Cooling {
 
 /// The `type` and directory of every cooling device.
 pub(super) fn devices(nodes: &dyn Nodes) -> Vec<(String, NodePath)> {
-    let Ok(class) = NodePath::new(CLASS) else { return Vec::new() };
+    let class = NodePath::fixed(CLASS);
     let names = nodes.list(&class).unwrap_or_default();
     let found = names.iter().filter(|name| name.starts_with("cooling_device")).map(|name| class.join(name));
     found.filter_map(|dir| Some((read_trimmed(nodes, &dir.join("type")).ok()?, dir))).collect()

@@ -36,7 +36,7 @@ pub(super) struct Cpufreq {
 /// [`KnobError::Unavailable`] naming the policies that are there.
 pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<Cpufreq, KnobError> {
     let access = Access::new(&spec.id, nodes);
-    let root = access.dir(CPU)?.join("cpufreq");
+    let root = NodePath::fixed(CPU).join("cpufreq");
     let policies = policies(nodes, &root);
     if !policies.contains(&policy) {
         return Err(access.gone(format!("there is no policy{policy}; the device has {policies:?}")));
@@ -50,7 +50,7 @@ pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<
     info.cpus = cpu_list(&access.text(&dir.join("related_cpus"))?);
     let cooling = cooling::of_policy(nodes, policy, &policies)
         .and_then(|kind| cooling::map(nodes, &kind, &info.opps, &info.boost));
-    let hardware_caps = hardware_caps(nodes, &info.cpus);
+    let hardware_caps = hardware_caps(nodes, &dir, &info.cpus);
     let bounds = Bounds::below(&dir, "scaling_min_freq", "scaling_max_freq", floor);
     Ok(Cpufreq { info, dir, steps, bounds, cooling, hardware_caps })
 }
@@ -89,9 +89,11 @@ fn cpu_list(text: &str) -> Vec<usize> {
     text.split([' ', ',']).filter_map(range).flatten().collect()
 }
 
-fn hardware_caps(nodes: &dyn Nodes, cpus: &[usize]) -> Vec<NodePath> {
-    let node = |cpu: &usize| NodePath::new(format!("{CPU}/cpu{cpu}/dcvsh_freq_limit")).ok();
-    cpus.iter().filter_map(node).filter(|path| nodes.exists(path)).collect()
+/// Older drivers put the node below each CPU, newer ones below the policy.
+fn hardware_caps(nodes: &dyn Nodes, dir: &NodePath, cpus: &[usize]) -> Vec<NodePath> {
+    let of_cpu = |cpu: &usize| NodePath::fixed(CPU).join(&format!("cpu{cpu}/dcvsh_freq_limit"));
+    let all = cpus.iter().map(of_cpu).chain([dir.join("dcvsh_freq_limit")]);
+    all.filter(|path| nodes.exists(path)).collect()
 }
 
 impl Cpufreq {
@@ -108,8 +110,8 @@ impl Cpufreq {
                 self.info.cpus
             ));
         }
-        let switch = NodePath::new(format!("{CPU}/cpufreq/boost")).map(|node| access.optional(&node));
-        match self.info.boost.contains(&opp) && switch.as_deref() == Ok("0") {
+        let switch = access.optional(&NodePath::fixed(CPU).join("cpufreq/boost"));
+        match self.info.boost.contains(&opp) && switch == "0" {
             true => access.rejected(
                 &asked,
                 format!(
@@ -145,7 +147,8 @@ impl Knob for Cpufreq {
     }
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
-        self.bounds.snapshot(&self.access(nodes))
+        let capped = self.cooling.as_ref().and_then(|cooling| cooling.limit(nodes));
+        self.bounds.snapshot(&self.access(nodes), &self.steps, capped.as_ref())
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {
@@ -177,6 +180,7 @@ impl Knob for Cpufreq {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::Check;
     use crate::knob::fake::{Fake, cpufreq_policy, spec};
     use crate::profile::DriverSpec;
 
@@ -245,6 +249,23 @@ mod tests {
                 ("thermal-cpufreq-0", Some(Opp(300_000))),
                 ("cpuinfo_cur_freq", Some(Opp(300_000))),
             ]
+        );
+    }
+
+    #[test]
+    fn a_policy_taken_warm_does_not_stay_slow() {
+        let fake = Fake::default();
+        cpufreq_policy(&fake, 0, "300000 600000 900000", false);
+        for (name, text) in [("type", "cpufreq-cpu0"), ("max_state", "2"), ("cur_state", "1")] {
+            fake.text(&format!("/sys/class/thermal/cooling_device0/{name}"), text);
+        }
+        fake.cap("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq", 600_000);
+        let knob = open(&knob_spec(0), 0, &fake).unwrap();
+        let max = &knob.snapshot(&fake).unwrap()[1];
+        assert_eq!(
+            (max.write.as_str(), &max.check),
+            ("900000", &Check::Nothing),
+            "600000 is not what was asked"
         );
     }
 

@@ -107,7 +107,8 @@ impl Knob for Devfreq {
     }
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
-        self.bounds.snapshot(&Access::new(&self.info.id, nodes))
+        let capped = self.cooling.as_ref().and_then(|cooling| cooling.limit(nodes));
+        self.bounds.snapshot(&Access::new(&self.info.id, nodes), &self.steps, capped.as_ref())
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {

@@ -48,7 +48,7 @@ struct State {
     caps: BTreeMap<String, u64>,
     ignored: BTreeSet<String>,
     failing: BTreeMap<String, i32>,
-    writes: BTreeMap<String, String>,
+    writes: Vec<(String, String)>,
     refusals: u32,
 }
 
@@ -141,7 +141,20 @@ impl Fake {
 
     /// What was written to a node last.
     pub fn last_write(&self, path: &str) -> String {
-        self.state().writes.get(path).cloned().unwrap_or_default()
+        let state = self.state();
+        let last = state.writes.iter().rfind(|(written, _)| written == path);
+        last.map(|(_, text)| text.clone()).unwrap_or_default()
+    }
+
+    /// Every node written to, in order.
+    pub fn order(&self) -> Vec<String> {
+        self.state().writes.iter().map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The text of every node.
+    pub fn everything(&self) -> BTreeMap<String, String> {
+        let paths: Vec<String> = self.state().nodes.keys().cloned().collect();
+        paths.into_iter().map(|p| (p.clone(), self.read(&NodePath::new(p).unwrap()).unwrap())).collect()
     }
 
     /// How many writes were refused because they crossed.
@@ -210,7 +223,7 @@ impl Nodes for Fake {
             Some(&errno) if errno != 0 => return fail(errno),
             _ => {}
         }
-        state.writes.insert(path.as_str().into(), text.into());
+        state.writes.push((path.as_str().into(), text.into()));
         if state.ignored.contains(path.as_str()) {
             return Ok(());
         }

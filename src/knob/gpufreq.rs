@@ -20,7 +20,7 @@ pub(super) fn index_of(line: &str) -> Option<usize> {
 
 /// The clock by the GED layer, which both generations feed: `index kHz`.
 pub(super) fn ged_clock(access: &Access) -> Option<Opp> {
-    let node = NodePath::new("/sys/kernel/ged/hal/current_freqency").ok()?;
+    let node = NodePath::fixed("/sys/kernel/ged/hal/current_freqency");
     let text = access.optional(&node);
     text.split_whitespace().last()?.parse().ok().filter(|&khz| khz > 0).map(Opp)
 }

@@ -55,7 +55,7 @@ impl Knob for Mif {
     }
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
-        self.bounds.snapshot(&Access::new(&self.info.id, nodes))
+        self.bounds.snapshot(&Access::new(&self.info.id, nodes), &self.steps, None)
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {

@@ -20,6 +20,8 @@ mod kgsl;
 mod mif;
 mod pixel_mali;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use access::Access;
 

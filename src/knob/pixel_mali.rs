@@ -91,7 +91,7 @@ impl Knob for PixelMali {
     }
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
-        self.bounds.snapshot(&Access::new(&self.info.id, nodes))
+        self.bounds.snapshot(&Access::new(&self.info.id, nodes), &self.steps, None)
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {

@@ -129,13 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_profile_is_valid_and_named_like_its_file() {
-        let names = builtin_names();
-        assert!(names.len() >= 12, "{names:?}");
-        for name in names {
-            let profile = load(&name).unwrap_or_else(|e| panic!("{e}"));
-            let file = name.rsplit('/').next().unwrap();
-            assert!(profile.name == name || profile.name == file, "{name} calls itself {}", profile.name);
+    fn every_built_in_profile_is_valid_and_has_a_name_of_its_own() {
+        let files = builtin_names();
+        let profiles: Vec<_> =
+            files.iter().map(|name| load(name).unwrap_or_else(|e| panic!("{e}"))).collect();
+        let names: std::collections::BTreeSet<_> = profiles.iter().map(|p| &p.name).collect();
+        assert!(names.len() == files.len() && files.len() >= 12, "{names:?}");
+        for (file, profile) in files.iter().zip(&profiles) {
+            assert!(profile.twin.is_some() || profile.name == *file, "{file} calls itself {}", profile.name);
         }
     }
 

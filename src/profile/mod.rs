@@ -4,9 +4,11 @@
 //! which companions must be put out of the way. Tables of operating points in it are priors: what the device
 //! lists wins and a difference is reported.
 
+mod draft;
 mod load;
 mod validate;
 
+pub use draft::draft;
 pub use load::{ProfileError, builtin_names, load, matching, parse};
 
 use crate::sensor::ZoneRole;

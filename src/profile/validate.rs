@@ -138,17 +138,23 @@ fn member(p: &Profile, key: &str, id: &KnobId, roles: &[Role]) -> Option<Problem
         return Some((key.into(), why));
     };
     let role = knob.role;
-    unless(
-        roles.contains(&role),
-        key,
-        format!("names `{id}`, whose role is {role:?}; expected one of {roles:?}"),
-    )
-    .or_else(|| {
+    let wanted = roles.iter().map(|role| word(*role)).collect::<Vec<_>>().join(" or ");
+    let why = format!("names `{id}`, whose role is {}; expected {wanted}", word(role));
+    unless(roles.contains(&role), key, why).or_else(|| {
         let why = format!(
             "names `{id}`, which is not searched; remove `use` from that knob or the knob from the axis"
         );
         unless(knob.usage == Use::Search, key, why)
     })
+}
+
+/// A role as profiles write it.
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Cpu => "cpu",
+        Role::Gpu => "gpu",
+        Role::Memory => "memory",
+    }
 }
 
 /// No knob is left undecided: clusters are coupled in hardware, so a free policy moves a pinned one.

@@ -2,7 +2,7 @@
 
 use super::Fingerprint;
 use crate::knob::{KnobInfo, Limit};
-use crate::profile::{DriverSpec, Role};
+use crate::profile::{CompanionAction, DriverSpec, Role};
 use crate::sensor::ZoneRole;
 use crate::trial::{KnobId, Origin};
 use crate::units::{Celsius, Opp, OppUnit};
@@ -73,6 +73,8 @@ pub struct FoundCompanion {
     pub node: String,
     /// What it says now.
     pub value: String,
+    /// What a profile would declare against it, where that is known to be safe.
+    pub action: Option<CompanionAction>,
 }
 
 /// Every operating point of one knob, tried.

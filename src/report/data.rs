@@ -1,10 +1,12 @@
 //! What the report shows, gathered from the journal. Pure.
 
+use crate::campaign::config::SweepConfig;
 use crate::campaign::journal::{Event, Line};
 use crate::profile::{Axis, Profile};
 use crate::protocol::Failure;
 use crate::search::{Goal, Point};
-use crate::trial::{Choice, Combination, Measurement, Purpose, Setting, TrialId, Verdict};
+use crate::stats::Sample;
+use crate::trial::{Choice, Combination, Flag, Measurement, Purpose, Setting, TrialId, Verdict};
 use crate::units::Opp;
 use std::collections::BTreeMap;
 
@@ -36,26 +38,21 @@ pub struct Search {
     pub best: Option<Point>,
 }
 
-/// The searches of a run, in the order they were begun.
-pub fn searches(profile: &Profile, events: &[Line]) -> Vec<Search> {
-    let mut order: Vec<Setting> = Vec::new();
-    let mut groups: BTreeMap<(Setting, Purpose, Point), Vec<&Measurement>> = BTreeMap::new();
+/// The searches of a run, in the order of its configuration.
+pub fn searches(config: &SweepConfig, profile: &Profile, events: &[Line]) -> Vec<Search> {
+    let mut groups: Groups = BTreeMap::new();
     for m in measurements(events).filter(|m| m.usable()) {
-        let setting = m.id.setting;
-        if !order.contains(&setting) {
-            order.push(setting);
-        }
         let point = point(profile, &m.id.combination);
-        groups.entry((setting, m.id.purpose, point)).or_default().push(m);
+        groups.entry((m.id.setting, m.id.purpose, point)).or_default().push(m);
     }
-    order.into_iter().map(|setting| search(setting, &groups, events)).collect()
+    let begun = |setting: &Setting| groups.keys().any(|(measured, ..)| measured == setting);
+    let settings = config.settings.list().into_iter().filter(begun);
+    settings.map(|setting| search(setting, &groups, events)).collect()
 }
 
-fn search(
-    setting: Setting,
-    groups: &BTreeMap<(Setting, Purpose, Point), Vec<&Measurement>>,
-    events: &[Line],
-) -> Search {
+type Groups<'m> = BTreeMap<(Setting, Purpose, Point), Vec<&'m Measurement>>;
+
+fn search(setting: Setting, groups: &Groups<'_>, events: &[Line]) -> Search {
     let of = |purpose| {
         let mine = groups.iter().filter(move |((s, p, _), _)| (*s, *p) == (setting, purpose));
         mine.filter_map(|((.., point), all)| spot(*point, all))
@@ -74,8 +71,9 @@ fn search(
 }
 
 fn spot(point: Point, all: &[&Measurement]) -> Option<Spot> {
-    let latency = median(all.iter().filter_map(|m| m.stage_latency()).map(|l| l.0))?;
-    let energy = median(all.iter().filter_map(|m| m.energy.as_ref()).map(|e| e.per_token.0));
+    let latency = Sample::from_iter(all.iter().filter_map(|m| m.stage_latency()).map(|l| l.0)).median()?;
+    let energy =
+        Sample::from_iter(all.iter().filter_map(|m| m.energy.as_ref()).map(|e| e.per_token.0)).median();
     Some(Spot { point, latency, energy, n: all.len() })
 }
 
@@ -123,6 +121,31 @@ fn name(verdict: &Verdict) -> String {
     }
 }
 
+/// What readers must know of trials, and of how many.
+pub fn remarks(events: &[Line]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for m in measurements(events) {
+        let short = m.energy.as_ref().is_some_and(|energy| energy.too_short);
+        let short = short.then(|| "window too short for the energy source".to_owned());
+        for remark in m.flags.iter().map(remark).chain(short) {
+            *counts.entry(remark).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn remark(flag: &Flag) -> String {
+    match flag {
+        Flag::SchedulingJitter => "scheduling jitter: ITL p99 above 3 x p50".into(),
+        Flag::Cold => "cold: first run after load".into(),
+        Flag::AffinityNotApplied { why } => format!("affinity not applied: {why}"),
+        Flag::RepeatedAfterLinkLoss => "repeated after the link was lost".into(),
+        Flag::ExternalPower => "external power attached although energy is the battery's".into(),
+        Flag::ThermalControlAltered => "thermal control altered by the profile".into(),
+        Flag::SamplesLost { .. } => "sensor samples lost".into(),
+    }
+}
+
 /// The drift control: latency of each re-measurement against the first one of its setting, as a ratio.
 pub fn drift(events: &[Line]) -> Vec<(TrialId, f64)> {
     let mut first: BTreeMap<(Setting, &Combination), f64> = BTreeMap::new();
@@ -167,11 +190,4 @@ fn series(
 /// The axis values of a spot: the one that is drawn along, and the other one.
 pub fn along(point: Point, gpu: bool) -> (Option<Opp>, Option<Opp>) {
     if gpu { (point.gpu, point.cpu) } else { (point.cpu, point.gpu) }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<_> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    let (n, half) = (sorted.len(), sorted.len() / 2);
-    (n > 0).then(|| if n % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 })
 }

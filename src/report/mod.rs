@@ -6,13 +6,12 @@ pub mod rows;
 
 use crate::campaign::config::SweepConfig;
 use crate::campaign::journal::{Event, Line};
+use crate::knob::KnobInfo;
 use crate::profile::Profile;
-use crate::search::{Goal, Point};
 use crate::table::Table;
-use crate::trial::{EnergyKind, Origin};
+use crate::trial::Origin;
 use crate::units::OppUnit;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use std::collections::BTreeMap;
 
 /// Everything a report is made of.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +30,7 @@ pub struct Run<'a> {
 
 /// The page. All text from devices and configurations is escaped.
 pub fn render(run: &Run) -> String {
-    let warnings = rows::warnings(origin(run), energy_kind(run));
+    let warnings = rows::warnings_of(data::measurements(run.events));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -59,12 +58,7 @@ pub fn render(run: &Run) -> String {
 }
 
 fn origin(run: &Run) -> Origin {
-    let first = data::measurements(run.events).next();
-    first.map_or(if run.profile.twin.is_some() { Origin::Simulated } else { Origin::Measured }, |m| m.origin)
-}
-
-fn energy_kind(run: &Run) -> Option<EnergyKind> {
-    data::measurements(run.events).find_map(|m| m.energy.as_ref()).map(|e| e.source.kind)
+    if run.profile.twin.is_some() { Origin::Simulated } else { Origin::Measured }
 }
 
 fn answer(run: &Run) -> Markup {
@@ -92,31 +86,31 @@ fn answer(run: &Run) -> Markup {
 fn searches(run: &Run) -> Markup {
     html! {
         h2 { "Searches" }
-        @for search in data::searches(run.profile, run.events) { (one_search(run, &search)) }
+        @for search in data::searches(run.config, run.profile, run.events) { (one_search(run, &search)) }
     }
 }
 
 fn one_search(run: &Run, search: &data::Search) -> Markup {
-    let units = units(run);
+    let knobs = knobs(run);
     html! {
         section {
             h3 { (search.setting) }
             p {
-                @if let Some(goal) = search.goal { (goal_text(goal)) ". " }
+                @if let Some(goal) = search.goal { "Goal: " (rows::goal(goal)) ". " }
                 @match search.best {
-                    Some(best) => { "Chosen: " strong { (point_text(run, &units, best)) } ". " }
+                    Some(best) => { "Chosen: " strong { (rows::point(run.profile, knobs, best)) } ". " }
                     None if search.goal.is_some() => { strong { "No combination meets the goal. " } }
                     None => { "Not decided yet. " }
                 }
                 (search.spots.len()) " combinations measured."
             }
             @match plot::scatter(search) {
-                Some(svg) => (PreEscaped(svg)),
+                Some(plot) => (with_legend(plot)),
                 None => p.fine { "No plot: no energy was available, or nothing was measured." },
             }
             @for (gpu, axis) in [(true, &run.profile.axes.gpu), (false, &run.profile.axes.cpu)] {
                 @if let Some(axis) = axis {
-                    @let label = format!("{}, {}", axis.lead, unit_label(units.get(&axis.lead.0)));
+                    @let label = format!("{}, {}", axis.lead, unit_label(knobs.iter().find(|k| k.id == axis.lead)));
                     @for svg in plot::curves(search, gpu, &label) { (PreEscaped(svg)) }
                 }
             }
@@ -124,38 +118,31 @@ fn one_search(run: &Run, search: &data::Search) -> Markup {
     }
 }
 
-fn goal_text(goal: Goal) -> String {
-    match goal {
-        Goal::LowestLatency { within } => format!("Lowest latency within {within} per token"),
-        Goal::LowestEnergy { within } => format!("Lowest energy within a latency of {within}"),
-    }
-}
-
-fn point_text(run: &Run, units: &BTreeMap<String, OppUnit>, point: Point) -> String {
-    let axes = [(&run.profile.axes.gpu, point.gpu), (&run.profile.axes.cpu, point.cpu)];
-    let pins = axes.into_iter().filter_map(|(axis, opp)| {
-        let lead = &axis.as_ref()?.lead;
-        Some(format!("{lead} {}", opp?.show(*units.get(&lead.0)?)))
-    });
-    pins.collect::<Vec<_>>().join(", ")
-}
-
-/// Units of the knobs, as the device said when it was opened.
-fn units(run: &Run) -> BTreeMap<String, OppUnit> {
+/// The knobs, as the device said when it was last opened.
+fn knobs<'a>(run: &Run<'a>) -> &'a [KnobInfo] {
     let opened = run.events.iter().rev().find_map(|line| match &line.event {
         Event::Opened { opened, .. } => Some(opened),
         _ => None,
     });
-    opened.into_iter().flat_map(|o| &o.knobs).map(|k| (k.id.0.clone(), k.unit)).collect()
+    opened.map_or(&[], |o| &o.knobs)
 }
 
 /// Plots divide operating points by 1000, whatever they count.
-fn unit_label(unit: Option<&OppUnit>) -> &'static str {
-    match unit {
+fn unit_label(knob: Option<&KnobInfo>) -> &'static str {
+    match knob.map(|k| k.unit) {
         Some(OppUnit::KiloHertz) => "MHz",
         Some(OppUnit::MegaBytesPerSecond) => "GB/s",
         Some(OppUnit::CpuPermille) => "CPUs",
         Some(OppUnit::Index) | None => "thousands",
+    }
+}
+
+fn with_legend(plot: plot::Plot) -> Markup {
+    html! {
+        (PreEscaped(plot.svg))
+        p.legend { @for (name, colour) in plot.legend {
+            span style=(format!("color:{colour}")) { "●" } " " (name) " "
+        } }
     }
 }
 
@@ -165,10 +152,10 @@ fn over_the_run(run: &Run) -> Markup {
     let clock = plot::Labels { title: "mean clock of the leading knobs", x, y: "MHz (CPUs for a quota)" };
     html! {
         h2 { "Over the run" }
-        @for svg in [
+        @for plot in [
             plot::over_run(&heat, &data::temperatures(run.events)),
             plot::over_run(&clock, &data::clocks(run.profile, run.events)),
-        ].into_iter().flatten() { (PreEscaped(svg)) }
+        ].into_iter().flatten() { (with_legend(plot)) }
     }
 }
 
@@ -176,11 +163,13 @@ fn quality(run: &Run) -> Markup {
     let verdicts = data::verdicts(run.events);
     let failures: Vec<_> = data::failures(run.events).collect();
     let drift = data::drift(run.events);
+    let remarks = data::remarks(run.events);
     html! {
         h2 { "Pins, failures, drift" }
         (pairs(verdicts.iter().map(|(verdict, n)| (verdict.clone(), format!("{n} knob-trials")))))
+        (pairs(remarks.iter().map(|(remark, n)| (remark.clone(), format!("{n} trials")))))
         @if failures.is_empty() { p { "No attempt failed." } } @else {
-            p { (failures.len()) " attempts failed:" }
+            p { "Failed attempts: " (failures.len()) }
             ul { @for (id, failure, given_up) in failures {
                 li { (id.setting) ", repeat " (id.repeat) ": " (failure) @if given_up { strong { " (given up)" } } }
             } }

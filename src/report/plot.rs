@@ -38,9 +38,17 @@ pub struct Labels<'a> {
     pub y: &'a str,
 }
 
+/// A plot with the names of its series, which stand below it where they hide no point.
+pub struct Plot {
+    /// The plot itself.
+    pub svg: String,
+    /// Name and colour (CSS) of each series.
+    pub legend: Vec<(String, String)>,
+}
+
 /// Latency against energy: every combination measured, the default governors, the budget and the choice.
 /// `None` when there is no energy to draw.
-pub fn scatter(search: &Search) -> Option<String> {
+pub fn scatter(search: &Search) -> Option<Plot> {
     let place = |s: &Spot| Some((s.latency, s.energy?));
     let spots: Vec<_> = search.spots.iter().filter_map(place).collect();
     let baseline = search.baseline.as_ref().and_then(place);
@@ -48,20 +56,28 @@ pub fn scatter(search: &Search) -> Option<String> {
     let all = || spots.iter().chain(&baseline);
     let (xs, ys) = (span(all().map(|p| p.0))?, span(all().map(|p| p.1).chain(bound_energy(search)))?);
     let labels = Labels { title: "energy over latency", x: "latency, ms", y: "mJ per token" };
-    draw((460, 320), &labels, xs.clone(), ys.clone(), |chart| {
+    let svg = draw((940, 320), &labels, xs.clone(), ys.clone(), |chart| {
         let budget: Vec<_> = match search.goal {
             Some(Goal::LowestLatency { within }) => vec![(xs.start, within.0), (xs.end, within.0)],
             Some(Goal::LowestEnergy { within }) => vec![(within.0, ys.start), (within.0, ys.end)],
             None => Vec::new(),
         };
-        chart
-            .draw_series(DashedLineSeries::new(budget, 6, 4, ORANGE.stroke_width(1)))?
-            .label("budget")
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 12, y)], ORANGE));
-        dots(chart, "measured", &spots, 3, GREY.filled())?;
-        dots(chart, "governors", baseline.as_slice(), 5, ORANGE.filled())?;
-        dots(chart, "chosen", chosen.as_slice(), 5, BLUE.filled())
-    })
+        chart.draw_series(DashedLineSeries::new(budget, 6, 4, ORANGE.stroke_width(1)))?;
+        for (places, size, colour) in
+            [(&spots[..], 3, GREY), (baseline.as_slice(), 5, ORANGE), (chosen.as_slice(), 5, BLUE)]
+        {
+            chart.draw_series(places.iter().map(|&place| Circle::new(place, size, colour.filled())))?;
+        }
+        Ok(())
+    })?;
+    let names =
+        [("measured", GREY), ("default governors, and the budget (dashed)", ORANGE), ("chosen", BLUE)];
+    Some(Plot { svg, legend: names.into_iter().map(|(name, colour)| (name.into(), css(colour))).collect() })
+}
+
+fn css(colour: RGBColor) -> String {
+    let RGBColor(r, g, b) = colour;
+    format!("rgb({r},{g},{b})")
 }
 
 fn bound_energy(search: &Search) -> Option<f64> {
@@ -69,17 +85,6 @@ fn bound_energy(search: &Search) -> Option<f64> {
         Some(Goal::LowestLatency { within }) => Some(within.0),
         _ => None,
     }
-}
-
-fn dots(chart: &mut Chart, name: &str, places: &[(f64, f64)], size: i32, style: ShapeStyle) -> Drawn {
-    if places.is_empty() {
-        return Ok(());
-    }
-    chart
-        .draw_series(places.iter().map(|&place| Circle::new(place, size, style)))?
-        .label(name)
-        .legend(move |(x, y)| Circle::new((x + 6, y), size, style));
-    Ok(())
 }
 
 /// Latency and energy over the operating points of one axis; lines join points with the same other axis, and
@@ -121,18 +126,18 @@ fn lines(spots: &[Spot], gpu: bool, value: impl Fn(&Spot) -> Option<f64>) -> Lin
 }
 
 /// Named series over the number of the trial.
-pub fn over_run(labels: &Labels, series: &[(String, Vec<(f64, f64)>)]) -> Option<String> {
+pub fn over_run(labels: &Labels, series: &[(String, Vec<(f64, f64)>)]) -> Option<Plot> {
     let all = || series.iter().flat_map(|(_, line)| line);
     let (xs, ys) = (span(all().map(|p| p.0))?, span(all().map(|p| p.1))?);
-    draw((940, 260), labels, xs, ys, |chart| {
-        for ((name, line), colour) in series.iter().zip(PALETTE.iter().cycle()) {
-            chart
-                .draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(1)))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 12, y)], colour));
+    let coloured = || series.iter().zip(PALETTE.iter().cycle());
+    let svg = draw((940, 260), labels, xs, ys, |chart| {
+        for ((_, line), colour) in coloured() {
+            chart.draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(1)))?;
         }
         Ok(())
-    })
+    })?;
+    let legend = coloured().map(|((name, _), colour)| (name.clone(), css(*colour))).collect();
+    Some(Plot { svg, legend })
 }
 
 /// The range of the values with a margin; `None` for no values.
@@ -141,7 +146,7 @@ fn span(values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
         .filter(|v| v.is_finite())
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     let margin = ((high - low) * 0.06).max(high.abs() * 0.01).max(1e-9);
-    (low <= high).then(|| low - margin..high + margin)
+    (low <= high).then_some(low - margin..high + margin)
 }
 
 /// A plot; `None` when it cannot be drawn, which leaves a gap and not a failed report.
@@ -164,6 +169,7 @@ fn frame(
     ys: Range<f64>,
     content: impl FnOnce(&mut Chart) -> Drawn,
 ) -> Drawn {
+    let (x_digits, y_digits) = (digits(&xs), digits(&ys));
     let mut chart = ChartBuilder::on(area)
         .caption(labels.title, ("sans-serif", 14))
         .margin(6)
@@ -177,19 +183,23 @@ fn frame(
         .y_desc(labels.y)
         .x_labels(6)
         .y_labels(6)
+        .x_label_formatter(&|x| format!("{x:.x_digits$}"))
+        .y_label_formatter(&|y| format!("{y:.y_digits$}"))
         .bold_line_style(BLACK.mix(0.08))
         .light_line_style(TRANSPARENT)
         .label_style(("sans-serif", 11))
         .axis_desc_style(("sans-serif", 12))
         .draw()?;
     content(&mut chart)?;
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.15))
-        .label_font(("sans-serif", 11))
-        .draw()?;
     area.present()?;
     Ok(())
+}
+
+/// Decimals that tell six labels of a range apart.
+fn digits(range: &Range<f64>) -> usize {
+    match range.end - range.start {
+        wide if wide > 20.0 => 0,
+        middle if middle > 2.0 => 1,
+        _ => 2,
+    }
 }

@@ -1,12 +1,16 @@
 //! The entries of a frequency table as text, for terminals and pages alike.
 
-use crate::table::{Entry, Expected, Spread, Table};
-use crate::trial::{Choice, EnergyKind, KnobId, Origin, Stage};
-use crate::units::OppUnit;
+use crate::knob::KnobInfo;
+use crate::profile::Profile;
+use crate::search::{Goal, Point};
+use crate::stats::relative;
+use crate::table::{Entry, Expected, Spread, Table, range_text};
+use crate::trial::{Choice, Combination, EnergyKind, KnobId, Measurement, Origin, Stage};
+use crate::units::{Opp, OppUnit};
 
 /// One entry as text, cell by cell under [`headings`].
 pub fn cells(table: &Table, entry: &Entry) -> Vec<String> {
-    let mut cells = vec![entry.stage.to_string(), tokens(entry)];
+    let mut cells = vec![entry.stage.to_string(), range_text(entry)];
     cells.extend(knobs(table).map(|(knob, unit)| pin(entry, knob, unit)));
     let (here, there) = (&entry.expected, &entry.baseline);
     cells.push(latency(entry.stage, here));
@@ -41,13 +45,50 @@ pub fn warnings(origin: Origin, energy: Option<EnergyKind>) -> Vec<&'static str>
     all
 }
 
-/// What an entry is tuned for, and whether it was reached.
+/// [`warnings`] for these trials.
+pub fn warnings_of<'m>(mut trials: impl Iterator<Item = &'m Measurement>) -> Vec<&'static str> {
+    let energy = |m: &Measurement| m.energy.as_ref().map(|e| e.source.kind);
+    trials.next().map_or_else(Vec::new, |m| warnings(m.origin, energy(m)))
+}
+
+/// A point of the search space by its leading knobs: `gpu 701 MHz, cpu-big 1826 MHz`.
+pub fn point(profile: &Profile, knobs: &[KnobInfo], point: Point) -> String {
+    let axes = [(&profile.axes.gpu, point.gpu), (&profile.axes.cpu, point.cpu)];
+    let pins = axes.into_iter().filter_map(|(axis, opp)| lead(knobs, &axis.as_ref()?.lead, opp?));
+    pins.collect::<Vec<_>>().join(", ")
+}
+
+/// A combination by its leading knobs; `governors` when none is pinned.
+pub fn combination(profile: &Profile, knobs: &[KnobInfo], combination: &Combination) -> String {
+    let axes = profile.axes.gpu.iter().chain(&profile.axes.cpu);
+    let pins = axes.filter_map(|axis| match combination.of(&axis.lead) {
+        Choice::Pin(opp) => lead(knobs, &axis.lead, opp),
+        Choice::Governor => None,
+    });
+    let text = pins.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "governors".into() } else { text }
+}
+
+fn lead(knobs: &[KnobInfo], id: &KnobId, opp: Opp) -> Option<String> {
+    let unit = knobs.iter().find(|knob| knob.id == *id)?.unit;
+    Some(format!("{id} {}", opp.show(unit)))
+}
+
+/// What is tuned for, with its bound.
+pub fn goal(goal: Goal) -> String {
+    match goal {
+        Goal::LowestLatency { within } => format!("lowest latency within {within} per token"),
+        Goal::LowestEnergy { within } => format!("lowest energy within a latency of {within}"),
+    }
+}
+
+/// What is to be said of an entry that met no goal.
 pub fn note(entry: &Entry) -> Option<String> {
     (!entry.met).then(|| {
         format!(
             "{} {}: no combination is within the budget; left to the default governors",
             entry.stage,
-            tokens(entry)
+            range_text(entry)
         )
     })
 }
@@ -65,14 +106,6 @@ fn pin(entry: &Entry, knob: &KnobId, unit: OppUnit) -> String {
     }
 }
 
-fn tokens(entry: &Entry) -> String {
-    match (entry.from_tokens, entry.to_tokens) {
-        (0 | 1, None) => "any".into(),
-        (from, None) => format!("{from}+"),
-        (from, Some(to)) => format!("{from}-{to}"),
-    }
-}
-
 fn latency(stage: Stage, expected: &Expected) -> String {
     match stage {
         Stage::Prefill => format!("TTFT {:.1} ms", expected.latency_ms.median),
@@ -86,7 +119,7 @@ fn energy(expected: &Expected) -> String {
 
 fn change(here: Option<Spread>, there: Option<Spread>) -> String {
     match (here, there) {
-        (Some(h), Some(t)) if t.median > 0.0 => format!("{:+.1} %", (h.median / t.median - 1.0) * 100.0),
+        (Some(h), Some(t)) if t.median > 0.0 => format!("{:+.1} %", relative(h.median, t.median) * 100.0),
         _ => "-".into(),
     }
 }

@@ -139,7 +139,11 @@ fn unit_of(currents: &[i64]) -> CurrentUnit {
     }
 }
 
-fn first_battery(supplies: &NodePath, nodes: &dyn Nodes) -> Result<String, NodeError> {
+/// Name of the first battery of the system below `supplies` (`/sys/class/power_supply`).
+///
+/// # Errors
+/// When there is none.
+pub fn first_battery(supplies: &NodePath, nodes: &dyn Nodes) -> Result<String, NodeError> {
     let is = |name: &str, node: &str, text: &str| {
         read_trimmed(nodes, &supplies.join(name).join(node)).is_ok_and(|found| found == text)
     };

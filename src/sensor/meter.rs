@@ -2,9 +2,9 @@
 //! as hwmon's `energyN_input`.
 
 use super::learn::look;
-use super::{EnergyReading, EnergySource, class};
+use super::{EnergyReading, EnergySource};
 use crate::clock::Clock;
-use crate::sysfs::{NodeError, NodePath, Nodes, read_i64, read_u64};
+use crate::sysfs::{NodeError, NodePath, Nodes, find_one, read_i64, read_u64};
 use crate::trial::{EnergyKind, SourceInfo};
 use crate::units::BootNanos;
 
@@ -15,12 +15,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Opens the counter and learns how often it changes.
+    /// Opens the counter (its path may hold `*`) and learns how often it changes.
     ///
     /// # Errors
     /// When the node does not read as a number.
     pub fn open(node: &str, nodes: &dyn Nodes, clock: &dyn Clock) -> Result<Meter, NodeError> {
-        let node = class(node)?;
+        let node = find_one(nodes, node)?;
         let seen = look(clock, |_| read_i64(nodes, &node))?;
         let info = SourceInfo {
             kind: EnergyKind::Meter,
@@ -52,7 +52,7 @@ mod tests {
     fn the_counter_is_read_as_it_is() {
         let nodes = MapNodes::new(&[("/sys/class/hwmon/hwmon3/energy1_input", "123456\n")]);
         let clock = StepClock::default();
-        let mut meter = Meter::open("/sys/class/hwmon/hwmon3/energy1_input", &nodes, &clock).unwrap();
+        let mut meter = Meter::open("/sys/class/hwmon/hwmon*/energy1_input", &nodes, &clock).unwrap();
         let wanted = EnergyReading::Cumulative { at: BootNanos(1), micro_joules: 123_456.0 };
         assert_eq!(meter.read(&nodes, BootNanos(1)).unwrap(), wanted);
         assert!(Meter::open("/sys/none", &nodes, &clock).is_err());

@@ -2,9 +2,10 @@
 
 use super::{EnergyReading, EnergySource};
 use crate::clock::{Clock, Ticker};
+use crate::device::lock;
 use crate::sysfs::Nodes;
 use crate::trial::SourceInfo;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Shortest and longest distance of two reads. A read costs power itself, and a source that is slower than
@@ -59,9 +60,9 @@ impl Sampler {
         Sampler { probe, ticker: clock.every(period, Box::new(move || each.take())) }
     }
 
-    /// What was read so far.
-    pub fn so_far(&self) -> Samples {
-        lock(&self.probe.samples).clone()
+    /// Looks at what was read so far.
+    pub fn look<T>(&self, look: impl FnOnce(&SourceInfo, &Samples) -> T) -> T {
+        look(lock(&self.probe.source).info(), &lock(&self.probe.samples))
     }
 
     /// Reads once more and ends.
@@ -75,11 +76,6 @@ impl Sampler {
 /// Two reads per period see every value of the source; more would only be duplicates.
 fn period(info: &SourceInfo) -> Duration {
     Duration::from_secs_f64(info.period_ms.max(0.0) / 2e3).clamp(FASTEST, SLOWEST)
-}
-
-/// A panic while the lock was held has ended the trial; what was read before is still true.
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -118,7 +114,7 @@ mod tests {
         let source: SharedSource = Arc::new(Mutex::new(Box::new(Flaky(info, 0))));
         let sampler = Sampler::start(source, Arc::new(MapNodes::default()), Arc::new(clock.clone()));
         clock.sleep(Duration::from_millis(350));
-        assert_eq!(sampler.so_far().readings.len(), 3);
+        assert_eq!(sampler.look(|_, samples| samples.readings.len()), 3);
         let samples = sampler.stop();
         let at: Vec<u64> = samples
             .readings

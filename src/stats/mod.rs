@@ -69,7 +69,8 @@ impl Sample {
         (self.0.len() as f64 * beyond >= 1.0 - 1e-9).then(|| self.quantile(p / 100.0)).flatten()
     }
 
-    fn quantile(&self, q: f64) -> Option<f64> {
+    /// The value below which a share `q` (0..=1) of the sample lies, whatever n is; `None` of nothing.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
         let position = q.clamp(0.0, 1.0) * self.0.len().checked_sub(1)? as f64;
         let (below, above) = (self.0[position.floor() as usize], self.0[position.ceil() as usize]);
         Some(below + (above - below) * position.fract())

@@ -23,7 +23,7 @@ impl Hierarchy {
     /// # Errors
     /// When `/proc/self/cgroup` cannot be read.
     pub fn home(&self, nodes: &dyn Nodes) -> Result<NodePath, NodeError> {
-        let listing = nodes.read(&fixed("/proc/self/cgroup"))?;
+        let listing = nodes.read(&NodePath::fixed("/proc/self/cgroup"))?;
         let path = listing.lines().find_map(|line| self.path_in(line)).unwrap_or("/");
         let joined = format!("{}{}", self.mount.as_str().trim_end_matches('/'), path.trim_end_matches('/'));
         Ok(NodePath::new(joined).unwrap_or_else(|_| self.mount.clone()))
@@ -51,7 +51,7 @@ impl Hierarchy {
 /// # Errors
 /// When `/proc/mounts` cannot be read.
 pub fn hierarchies(nodes: &dyn Nodes) -> Result<Vec<Hierarchy>, NodeError> {
-    let mounts = nodes.read(&fixed("/proc/mounts"))?;
+    let mounts = nodes.read(&NodePath::fixed("/proc/mounts"))?;
     Ok(mounts.lines().filter_map(|line| parse(nodes, line)).collect())
 }
 
@@ -80,10 +80,6 @@ fn parse(nodes: &dyn Nodes, line: &str) -> Option<Hierarchy> {
         }
         _ => None,
     }
-}
-
-fn fixed(path: &'static str) -> NodePath {
-    NodePath(path.to_owned())
 }
 
 #[cfg(test)]

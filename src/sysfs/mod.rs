@@ -38,6 +38,12 @@ impl NodePath {
         Ok(NodePath(path))
     }
 
+    /// A path written in this program, which is known to be absolute.
+    pub(crate) fn fixed(path: &'static str) -> Self {
+        debug_assert!(NodePath::new(path).is_ok());
+        NodePath(path.to_owned())
+    }
+
     /// The path below this one.
     pub fn join(&self, name: &str) -> NodePath {
         NodePath(format!("{}/{}", self.0.trim_end_matches('/'), name))

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+const DEVICE: &str = "local";
 /// How long an agent may take to restore after its input was closed before it is killed. Its restorer would
 /// then finish the work; the agent itself is quicker and says what it did.
 const GRACE: Duration = Duration::from_secs(20);
@@ -26,15 +27,14 @@ pub struct Local;
 #[async_trait]
 impl Transport for Local {
     fn device(&self) -> String {
-        "local".into()
+        DEVICE.into()
     }
 
     async fn open_agent(&self, argv: &[String]) -> Result<AgentStream, TransportError> {
-        start(argv).map_err(|e| TransportError::Refused {
-            device: self.device(),
-            doing: format!("starting the agent {}", argv.first().map_or("", String::as_str)),
-            why: e.to_string(),
-            next: "Give the path of an agent this machine can run with --agent".into(),
+        let program = argv.first().map_or("", String::as_str);
+        start(argv).map_err(|e| {
+            let next = "Give the path of an agent this machine can run with --agent";
+            TransportError::refused(DEVICE, format!("starting the agent {program}"), e, next)
         })
     }
 
@@ -45,7 +45,9 @@ impl Transport for Local {
         command.args(rest).stdin(Stdio::null()).kill_on_drop(true);
         match tokio::time::timeout(deadline, command.output()).await {
             Err(_) => Err(lost(doing(), format!("no answer within {deadline:?}"))),
-            Ok(answer) => answer.map(output).map_err(|e| lost(doing(), e)),
+            Ok(Ok(answer)) => Ok(output(answer)),
+            Ok(Err(e)) if e.kind() == io::ErrorKind::NotFound => Ok(not_found(program)),
+            Ok(Err(e)) => Err(lost(doing(), e)),
         }
     }
 
@@ -69,7 +71,7 @@ impl Transport for Local {
 }
 
 fn lost(doing: String, why: impl ToString) -> TransportError {
-    TransportError::Lost { device: "local".into(), doing, why: why.to_string() }
+    TransportError::lost(DEVICE, doing, why)
 }
 
 fn output(from: std::process::Output) -> Output {
@@ -78,6 +80,11 @@ fn output(from: std::process::Output) -> Output {
         stderr: String::from_utf8_lossy(&from.stderr).into_owned(),
         status: from.status.code(),
     }
+}
+
+/// What a shell would answer.
+fn not_found(program: &str) -> Output {
+    Output { stdout: String::new(), stderr: format!("{program}: not found"), status: Some(127) }
 }
 
 async fn copy(from: &Path, offset: u64, to: &Path, sent: &(dyn Fn(u64) + Send + Sync)) -> io::Result<()> {

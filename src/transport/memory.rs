@@ -51,11 +51,7 @@ impl Connector for Memory {
     }
 
     async fn connect(&self) -> Result<AgentStream, TransportError> {
-        self.start().map_err(|e| TransportError::Lost {
-            device: self.device(),
-            doing: "starting an agent in this process".into(),
-            why: e.to_string(),
-        })
+        self.start().map_err(|e| TransportError::lost(&self.device, "starting an agent in this process", e))
     }
 }
 

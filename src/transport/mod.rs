@@ -5,10 +5,28 @@
 //! untethered runs, not a test double.
 
 #[cfg(feature = "host")]
+pub mod adb;
+#[cfg(feature = "host")]
+mod agent_file;
+#[cfg(feature = "host")]
+mod dial;
+mod link;
+#[cfg(feature = "host")]
 pub mod local;
 mod log;
 pub mod memory;
+#[cfg(feature = "host")]
+pub mod push;
+#[cfg(feature = "host")]
+mod root;
+#[cfg(feature = "ssh")]
+pub mod ssh;
+#[cfg(feature = "host")]
+mod words;
 
+#[cfg(feature = "host")]
+pub use dial::{Dial, DialOptions};
+pub use link::{LinkError, LinkSpec, parse_link};
 pub use log::AgentLog;
 
 use crate::protocol::Duplex;
@@ -65,6 +83,31 @@ pub enum TransportError {
 }
 
 impl TransportError {
+    /// See [`TransportError::Unavailable`].
+    pub fn unavailable(device: &str, why: impl ToString, next: impl Into<String>) -> Self {
+        TransportError::Unavailable { device: device.into(), why: why.to_string(), next: next.into() }
+    }
+
+    /// See [`TransportError::Lost`].
+    pub fn lost(device: &str, doing: impl Into<String>, why: impl ToString) -> Self {
+        TransportError::Lost { device: device.into(), doing: doing.into(), why: why.to_string() }
+    }
+
+    /// See [`TransportError::Refused`].
+    pub fn refused(
+        device: &str,
+        doing: impl Into<String>,
+        why: impl ToString,
+        next: impl Into<String>,
+    ) -> Self {
+        TransportError::Refused {
+            device: device.into(),
+            doing: doing.into(),
+            why: why.to_string(),
+            next: next.into(),
+        }
+    }
+
     /// Whether trying again may help.
     pub fn may_pass(&self) -> bool {
         !matches!(self, TransportError::Refused { .. })
@@ -111,6 +154,14 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// [`TransportError`], also when `deadline` passes.
     async fn run(&self, argv: &[&str], deadline: Duration) -> Result<Output, TransportError>;
+
+    /// As [`Transport::run`], with the rights the agent is started with.
+    ///
+    /// # Errors
+    /// As there; also when the device gives no such rights.
+    async fn run_as_agent(&self, argv: &[&str], deadline: Duration) -> Result<Output, TransportError> {
+        self.run(argv, deadline).await
+    }
 
     /// Copies bytes `offset..` of a local file to the end of a remote one (`offset` = 0 creates it anew),
     /// telling `sent` the bytes sent so far.

@@ -57,6 +57,7 @@ impl Twin {
             }),
             origin: Origin::Simulated,
             outlives_agent: false,
+            work_rate: None,
             begin_trial: Box::new(move |seed| trials.begin_trial(seed)),
         }
     }

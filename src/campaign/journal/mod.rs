@@ -1,5 +1,9 @@
 //! The journal: append-only, one JSON event a line, written before an event is acted on.
 
+mod file;
+
+pub use file::{History, Journal, JournalError, read};
+
 use crate::protocol::{Failure, Fingerprint, Opened, RestoreReport};
 use crate::search::{Goal, Point, Value};
 use crate::trial::{Measurement, Setting, TrialId};
@@ -58,6 +62,18 @@ pub enum Event {
         failure: Failure,
         /// No further attempt will be made.
         given_up: bool,
+    },
+    /// The link to the agent was lost.
+    LinkLost {
+        /// The trial that was in flight, if any. It is repeated once.
+        during: Option<TrialId>,
+        /// What happened.
+        why: String,
+    },
+    /// The device was found rebooted.
+    Rebooted {
+        /// Its boot id now.
+        boot_id: String,
     },
     /// The search of a setting ended.
     Decided {

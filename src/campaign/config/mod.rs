@@ -1,5 +1,7 @@
 //! The sweep configuration (`sweep.toml`).
 
+mod check;
+
 use crate::engine::EngineSpec;
 use crate::trial::{GateSpec, Setting, Stage};
 use serde::{Deserialize, Serialize};
@@ -266,63 +268,53 @@ impl SweepConfig {
             Some((key, why)) => Err(ConfigError::Value { file: file.to_owned(), key: key.into(), why }),
         }
     }
-
-    /// The first key whose value makes no sense, and why.
-    fn problem(&self) -> Option<(&'static str, String)> {
-        let settings = self.settings.list();
-        let distinct: std::collections::BTreeSet<_> = settings.iter().collect();
-        let bound = match self.search.budget {
-            Budget::Baseline => 1.0,
-            Budget::Factor(x) | Budget::Absolute(x) => x,
-        };
-        let checks = [
-            (self.schema == SCHEMA, "schema", format!("is {}, this build reads {SCHEMA}", self.schema)),
-            (is_plain_name(&self.name), "name", "must be 1 to 64 letters, digits, `-`, `_` or `.`".into()),
-            (
-                !settings.is_empty(),
-                "settings",
-                "names no decode and no prefill length; give at least one".into(),
-            ),
-            (
-                settings.iter().all(|s| s.tokens > 0),
-                "settings",
-                "has a length of 0 tokens; lengths start at 1".into(),
-            ),
-            (distinct.len() == settings.len(), "settings", "names a length twice".into()),
-            (self.settings.decode_prompt > 0, "settings.decode-prompt", "is 0; give at least 1 token".into()),
-            (
-                self.settings.decode.iter().all(|&t| t > 1),
-                "settings.decode",
-                "has a length of 1; time per output token is defined from 2 tokens on".into(),
-            ),
-            (
-                bound.is_finite() && bound > 0.0,
-                "search.budget",
-                format!("is {bound}, must be a number above 0"),
-            ),
-            (
-                self.search.max_inferences != Some(0),
-                "search.max-inferences",
-                "is 0; leave it out for no limit".into(),
-            ),
-            (self.measure.repeats > 0, "measure.repeats", "is 0; give at least 1".into()),
-            (self.measure.baseline_repeats > 0, "measure.baseline-repeats", "is 0; give at least 1".into()),
-            (self.measure.max_passes > 0, "measure.max-passes", "is 0; give at least 1".into()),
-            (self.retry.attempts > 0, "retry.attempts", "is 0; give at least 1".into()),
-            (
-                self.retry.lease_ms >= 500,
-                "retry.lease-ms",
-                "is under 500; a busy host cannot keep that".into(),
-            ),
-            (self.gate.tolerance_celsius > 0.0, "gate.tolerance-celsius", "must be above 0".into()),
-            (self.engine.threads > 0, "engine.threads", "is 0; give at least 1".into()),
-        ];
-        checks.into_iter().find(|(fine, ..)| !fine).map(|(_, key, why)| (key, why))
-    }
 }
 
-fn is_plain_name(name: &str) -> bool {
-    (1..=64).contains(&name.len())
-        && !name.starts_with('.')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(more: &str) -> Result<SweepConfig, ConfigError> {
+        let base = "schema = 1\nname = \"n\"\ndevice = { profile = \"p\" }\nengine = { kind = \"spin\" }\n";
+        SweepConfig::parse(&format!("{base}{more}"), Path::new("sweep.toml"))
+    }
+
+    #[test]
+    fn defaults_are_the_published_settings_and_survive_a_file() {
+        let config = parse("").unwrap();
+        let names: Vec<String> = config.settings.list().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            names,
+            ["decode-32", "prefill-32", "prefill-64", "prefill-128", "prefill-256", "prefill-512"]
+        );
+        let text = toml::to_string_pretty(&config).unwrap();
+        assert_eq!(SweepConfig::parse(&text, Path::new("x")).unwrap(), config);
+    }
+
+    #[test]
+    fn budgets_are_written_three_ways() {
+        for (text, budget) in [
+            ("\"baseline\"", Budget::Baseline),
+            ("{ factor = 0.9 }", Budget::Factor(0.9)),
+            ("{ absolute = 350.0 }", Budget::Absolute(350.0)),
+        ] {
+            assert_eq!(parse(&format!("search = {{ budget = {text} }}")).unwrap().search.budget, budget);
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_names_file_and_key() {
+        for (text, key) in [
+            ("search = { max-inferences = 2 }", "`search.max-inferences` is below measure.repeats"),
+            ("search = { budget = { factor = -1.0 } }", "`search.budget` is -1"),
+            ("settings = { decode = [], prefill = [] }", "`settings` names no decode"),
+            ("settings = { prefill = [8, 8] }", "`settings` names a length twice"),
+            ("settings = { decode = [1] }", "`settings.decode` has a length of 1"),
+            ("measure = { repeats = 4000000000 }", "`measure.repeats` must be"),
+            ("retry = { patience = 3 }", "patience"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.starts_with("sweep.toml: ") && error.contains(key), "{error}");
+        }
+    }
 }
