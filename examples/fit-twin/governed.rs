@@ -27,7 +27,7 @@ pub struct Case {
     /// Published: effective GPU clock (MHz), effective CPU clock, milliseconds (decode: per token; prefill: to the
     /// first token), mJ per token.
     pub seen: [Option<f64>; 4],
-    /// Published: latency that the best pinned pair saves within the energy of this case.
+    /// Published: latency that the best pinned pair saves within the energy of this case, per cent.
     pub gain: Option<f64>,
 }
 
@@ -47,7 +47,7 @@ const fn free(model: &'static str, stage: Stage, seen: [Option<f64>; 4], gain: f
     Case { model, stage, cpu: None, gpu: None, memory: None, seen, gain: Some(gain) }
 }
 
-/// The gains of prefill are the mean over the study's six models: single ones scatter from 0.17 to 0.40.
+/// The gains of prefill are the mean over the study's six models: single ones scatter from 17 to 40.
 #[rustfmt::skip]
 pub const CASES: [Case; 16] = [
     case(TINY, Stage::Decode, [Some(1826), None, Some(3172)], [Some(424.4), None, Some(215.1), Some(402.7)]),
@@ -60,12 +60,12 @@ pub const CASES: [Case; 16] = [
     case(STABLE, Stage::Decode, [None, Some(701), Some(3172)], [None, Some(1038.8), None, None]),
     case(TINY, Stage::Prefill, [None, Some(701), Some(3172)], [None, Some(870.7), Some(3600.0), None]),
     case(STABLE, Stage::Prefill, [None, Some(701), Some(3172)], [None, Some(858.2), Some(7800.0), None]),
-    free(TINY, Stage::Decode, [None, None, Some(210.7), None], 0.318),
-    free(TINY, Stage::Prefill, [None; 4], 0.248),
-    free(STABLE, Stage::Decode, [None, None, Some(492.5), None], 0.371),
-    free(STABLE, Stage::Prefill, [None; 4], 0.248),
-    free(QWEN, Stage::Decode, [Some(448.5), Some(1134.5), Some(346.8), Some(459.0)], 0.368),
-    free(QWEN, Stage::Prefill, [Some(663.4), Some(1045.6), Some(5600.0), Some(310.3)], 0.248),
+    free(TINY, Stage::Decode, [None, None, Some(210.7), None], 31.8),
+    free(TINY, Stage::Prefill, [None; 4], 24.8),
+    free(STABLE, Stage::Decode, [None, None, Some(492.5), None], 37.1),
+    free(STABLE, Stage::Prefill, [None; 4], 24.8),
+    free(QWEN, Stage::Decode, [Some(448.5), Some(1134.5), Some(346.8), Some(459.0)], 36.8),
+    free(QWEN, Stage::Prefill, [Some(663.4), Some(1045.6), Some(5600.0), Some(310.3)], 24.8),
 ];
 
 fn path(text: String) -> Result<NodePath> {
@@ -184,11 +184,11 @@ pub fn pairs(profile: &Profile) -> Result<Pairs> {
     Ok(pairs)
 }
 
-/// Latency that the best pair saves within the energy of a governed run.
+/// Latency that the best pair saves within the energy of a governed run, per cent.
 fn gain(pairs: &Pairs, case: &Case, shown: &Shown) -> f64 {
     let all = pairs.get(&(case.model, case.stage)).into_iter().flatten();
     let within = all.filter(|(_, mj)| *mj <= shown[3]).map(|(ms, _)| *ms);
-    1.0 - within.fold(shown[2], f64::min) / shown[2]
+    100.0 * (1.0 - within.fold(shown[2], f64::min) / shown[2])
 }
 
 /// How far the simulated governors are from the published ones.
@@ -199,7 +199,7 @@ fn cost(profile: &Profile, pairs: &Pairs, p: &[f64]) -> f64 {
         // What the search is held against weighs most: everything under its governor.
         let weight = if case.gain.is_some() { 3.0 } else { 1.0 };
         let seen: f64 = (0..4).filter_map(|i| Some(weight * (shown[i] / case.seen[i]? - 1.0).powi(2))).sum();
-        seen + case.gain.map_or(0.0, |wanted| 10.0 * (gain(pairs, case, &shown) - wanted).powi(2))
+        seen + case.gain.map_or(0.0, |wanted| 1e-3 * (gain(pairs, case, &shown) - wanted).powi(2))
     };
     CASES.iter().map(far).sum()
 }
@@ -240,9 +240,9 @@ pub fn print(profile: &Profile, pairs: &Pairs) -> Result<()> {
             None => format!("{:6.0} {:16}", shown[i], ""),
         };
         let memory = case.memory.map_or("gov".into(), |mhz| mhz.to_string());
-        let gained = case.gain.map_or(String::new(), |wanted| {
-            format!("{:.1} % ({:.1} %)", gain(pairs, case, &shown) * 100.0, wanted * 100.0)
-        });
+        let gained = case
+            .gain
+            .map_or(String::new(), |wanted| format!("{:.1} % ({:.1} %)", gain(pairs, case, &shown), wanted));
         println!(
             "# {:<18} {:<7} mem {memory:>4}: {} {} {} {} {gained}",
             case.model,

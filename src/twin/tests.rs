@@ -23,12 +23,11 @@ fn engine_spec(model: &str) -> EngineSpec {
     EngineSpec { kind: EngineKind::Twin, model: model.into(), threads: 2, affinity: vec![], gpu_layers: 0 }
 }
 
-/// Milliseconds and mJ per token of one pass, and what the clocks were at its end (MHz: big CPU, GPU, memory).
+/// Milliseconds and mJ per token of one pass.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     ms: f64,
     mj: f64,
-    clocks: [u64; 3],
 }
 
 /// Runs a stage of 32 tokens without noise, with knobs pinned (MHz) or left to their governors.
@@ -51,15 +50,9 @@ fn ran(model: &str, stage: Stage, cpu: Option<u64>, gpu: Option<u64>) -> Ran {
     let meter = || read_u64(&*device.nodes, &path("/sys/class/hwmon/hwmon9/energy1_input")).unwrap();
     let before = meter();
     let times = engine.pass(&workload, &Cancel::default()).unwrap();
-    let mhz = |node: &str| read_u64(&*device.nodes, &path(node)).unwrap() / 1000;
     Ran {
         ms: times.tokens.last().unwrap().since(times.start).as_secs_f64() * 1e3 / 32.0,
         mj: (meter() - before) as f64 / 1e3 / 32.0,
-        clocks: [
-            mhz(&format!("{BIG}/scaling_cur_freq")),
-            mhz(&format!("{GPU}/cur_freq")),
-            mhz("/sys/class/devfreq/17000010.devfreq_mif/cur_freq"),
-        ],
     }
 }
 
