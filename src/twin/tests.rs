@@ -210,3 +210,30 @@ fn a_model_the_twin_does_not_know_is_refused_with_those_it_knows() {
     let text = answer.err().unwrap().to_string();
     assert!(text.contains("tinyllama-1.1b"), "{text}");
 }
+
+#[test]
+fn every_twin_runs_both_stages_on_its_own_physics() {
+    for name in TWINS {
+        let device = device(&profile(name), 1).unwrap();
+        let model = profile(name).twin.unwrap().models.keys().next().unwrap().clone();
+        let mut engine = (device.engine)(&engine_spec(&model), device.clock.clone()).unwrap();
+        for (stage, tokens) in [(Stage::Decode, 16), (Stage::Prefill, 64)] {
+            let workload = Workload { setting: Setting { stage, tokens }, ..DECODE };
+            engine.prepare(&workload, &Cancel::default()).unwrap();
+            let times = engine.pass(&workload, &Cancel::default()).unwrap();
+            let took = times.tokens.last().unwrap().since(times.start);
+            assert!((50..60_000).contains(&took.as_millis()), "{name} {stage}: {took:?}");
+        }
+    }
+}
+
+const TWINS: [&str; 8] = [
+    "pixel-7",
+    "snapdragon-8-gen-2",
+    "mediatek-gpufreqv2",
+    "mediatek-gpufreqv1",
+    "exynos-2400",
+    "exynos-gpex",
+    "legacy-qualcomm",
+    "linux-host",
+];

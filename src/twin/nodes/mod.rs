@@ -173,3 +173,6 @@ fn bracketed(words: &[&str], active: usize) -> Shown {
 fn one_of(words: &[&str], text: &str) -> Result<usize, i32> {
     words.iter().position(|word| *word == text.trim_end()).ok_or(libc::EINVAL)
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,8 @@ pub struct Board {
     pub cgroups: BTreeMap<String, usize>,
     /// Drivers that write their own range again at intervals.
     pub reasserting: Vec<usize>,
+    /// The domain that the quota of a cgroup bounds.
+    bounded: Option<usize>,
 }
 
 impl Board {
@@ -136,6 +138,7 @@ impl Board {
     }
 
     fn quota(&mut self, domain: usize, soc: &Soc) {
+        self.bounded = Some(domain);
         if let Some(version) = soc.spec.companions.cgroup {
             let dir = cgroup_root(version);
             let root = self.mount(dir, Cgroup::new(version, ROOT, Some(domain)));
@@ -203,8 +206,7 @@ impl Board {
         let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         let version = soc.spec.companions.cgroup.filter(|_| self.cgroups.contains_key(parent));
         let version = version.ok_or(libc::EPERM)?;
-        let quota = soc.domains.iter().position(|d| d.cpus.is_empty() && d.role == Role::Cpu);
-        let group = Cgroup::new(version, self.drivers.len(), quota);
+        let group = Cgroup::new(version, self.drivers.len(), self.bounded);
         let driver = self.mount(dir, group);
         self.cgroups.insert(dir.into(), driver);
         Ok(())
@@ -212,11 +214,12 @@ impl Board {
 
     /// Removes a cgroup without tasks and without children.
     pub fn remove_cgroup(&mut self, dir: &str, soc: &Soc) -> Result<(), i32> {
-        let driver = *self.cgroups.get(dir).filter(|&&d| d != ROOT).ok_or(libc::EPERM)?;
+        let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let removable = self.cgroups.get(dir).filter(|_| self.cgroups.contains_key(parent));
+        let driver = *removable.ok_or(libc::EPERM)?;
         let below = format!("{dir}/");
-        let parent = self.cgroups.keys().any(|other| other.starts_with(&below));
-        let busy = self.drivers[driver].as_ref().is_some_and(|d| d.busy(soc));
-        if parent || busy {
+        let has_children = self.cgroups.keys().any(|other| other.starts_with(&below));
+        if has_children || self.drivers[driver].as_ref().is_some_and(|d| d.busy(soc)) {
             return Err(libc::EBUSY);
         }
         self.drivers[driver] = None;
