@@ -24,7 +24,7 @@ prefill = []
 
 [search]
 strategy = "two-step"
-max-inferences = 2
+max-inferences = 40
 
 [measure]
 repeats = 1
@@ -122,7 +122,7 @@ fn configurations() {
         ("config-length-zero", "prefill = []", "prefill = [32, 0]"),
         ("config-wrong-type", "decode = [4]", "decode = \"four\""),
         ("config-strategy", "\"two-step\"", "\"three-step\""),
-        ("config-budget", "max-inferences = 2", "budget = { factor = -1.0 }"),
+        ("config-budget", "max-inferences = 40", "budget = { factor = -1.0 }"),
         ("config-no-engine", "[engine]\nkind = \"twin\"\nmodel = \"tinyllama-1.1b\"\n", ""),
         ("config-profile-unknown", "twins/pixel-7", "pixel-77"),
         ("config-profile-missing", "twins/pixel-7", "mine.toml"),
