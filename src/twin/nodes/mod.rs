@@ -10,6 +10,7 @@ mod cooling;
 mod core_ctl;
 mod cpufreq;
 mod devfreq;
+mod ged;
 mod gpex;
 mod gpufreq_v1;
 mod gpufreq_v2;

@@ -7,6 +7,7 @@ use super::cooling::Cooling;
 use super::core_ctl::CoreCtl;
 use super::cpufreq::Cpufreq;
 use super::devfreq::Devfreq;
+use super::ged::Ged;
 use super::gpex::Gpex;
 use super::gpufreq_v1::GpufreqV1;
 use super::gpufreq_v2::GpufreqV2;
@@ -27,6 +28,7 @@ use crate::twin::spec::{CgroupVersion, DomainSpec};
 use std::collections::BTreeMap;
 
 const CPU: &str = "/sys/devices/system/cpu";
+const GED: &str = "/sys/kernel/ged/hal";
 
 /// Drivers and the tree of their nodes.
 #[derive(Default)]
@@ -122,8 +124,14 @@ impl Board {
                 gpu
             }
             DriverSpec::Kgsl { .. } => self.mount(at, Kgsl::new(domain, soc)),
-            DriverSpec::GpufreqV1 { .. } => self.mount(at, GpufreqV1::new(domain)),
-            DriverSpec::GpufreqV2 { .. } => self.mount(at, GpufreqV2::new(domain, &quirks.duplicates, soc)),
+            DriverSpec::GpufreqV1 { .. } => {
+                self.mount(GED, Ged::new(domain, soc));
+                self.mount(at, GpufreqV1::new(domain))
+            }
+            DriverSpec::GpufreqV2 { .. } => {
+                self.mount(GED, Ged::new(domain, soc));
+                self.mount(at, GpufreqV2::new(domain, &quirks.duplicates, soc))
+            }
             DriverSpec::Gpex { .. } => self.mount(at, Gpex::new(domain)),
             DriverSpec::Mif { .. } => self.mount(at, Mif::new(domain, soc)),
             DriverSpec::BusDcvs { .. } => {
