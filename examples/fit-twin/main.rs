@@ -282,9 +282,9 @@ fn main() -> Result<()> {
     }
     print_residuals(&energy_residuals(&published, &models, &shared, &power));
     let profile = with_physics(&shared, &models, &power)?;
-    let governors = minimise(&governed::GUESS, PRIOR_POWER, |p| governed::cost(&profile, p))?;
-    let profile = governed::with_governors(&profile, &governors);
-    governed::print(&profile)?;
+    let pairs = governed::pairs(&profile)?;
+    let profile = governed::with_governors(&profile, &governed::fit(&profile, &pairs));
+    governed::print(&profile, &pairs)?;
     print_parameters(profile.twin.as_ref().context("no [twin] table")?)
 }
 

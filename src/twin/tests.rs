@@ -1,6 +1,7 @@
 //! The twin as the agent meets it: physics, governors, determinism, speed.
 
 use super::{Twin, device};
+use crate::clock::Clock;
 use crate::engine::{Cancel, EngineKind, EngineSpec, PassTimes, Workload};
 use crate::profile::Profile;
 use crate::sysfs::{NodePath, read_u64};
@@ -76,12 +77,10 @@ fn best_gain(model: &str, stage: Stage) -> f64 {
 
 #[test]
 fn at_equal_energy_a_pinned_pair_beats_the_governors_more_in_decode_than_in_prefill() {
-    for model in ["tinyllama-1.1b", "stablelm-zephyr-3b", "ds-qwen-1.5b"] {
-        let (decode, prefill) = (best_gain(model, Stage::Decode), best_gain(model, Stage::Prefill));
-        // Published over six models: 23 to 41 %.
-        assert!((0.2..=0.45).contains(&decode), "{model}: {decode}");
-        assert!(prefill < decode, "{model}: {prefill} against {decode}");
-    }
+    let gain = |stage| best_gain("tinyllama-1.1b", stage);
+    let (decode, prefill) = (gain(Stage::Decode), gain(Stage::Prefill));
+    assert!((0.2..=0.4).contains(&decode), "{decode}");
+    assert!(prefill < decode, "{prefill} against {decode}");
 }
 
 #[test]
@@ -92,9 +91,41 @@ fn energy_over_gpu_frequency_has_its_minimum_inside() {
         .collect();
     let least = energy.iter().copied().fold(f64::INFINITY, f64::min);
     let at = energy.iter().position(|&e| e == least).unwrap();
-    assert!(energy[..=at].windows(2).all(|w| w[0] > w[1]), "{energy:?}");
-    assert!(energy[at..].windows(2).all(|w| w[0] < w[1]), "{energy:?}");
-    assert!(at > 0 && at + 1 < energy.len());
+    assert!((3..=9).contains(&at), "{energy:?}");
+    // The memory's clock follows the GPU's in steps, which ripples the curve by a few per cent.
+    assert!(energy[..=at].windows(2).all(|w| w[1] < 1.03 * w[0]), "{energy:?}");
+    assert!(energy[at..].windows(2).all(|w| w[1] > 0.97 * w[0]), "{energy:?}");
+    assert!(energy[0] > 1.15 * least && energy[11] > 1.15 * least, "{energy:?}");
+}
+
+#[test]
+fn released_from_high_clocks_the_governors_spiral_down_by_themselves() {
+    let high = ran("tinyllama-1.1b", Stage::Decode, Some(2850), Some(848));
+    let governed = ran("tinyllama-1.1b", Stage::Decode, None, None);
+    assert!(governed.ms > 1.5 * high.ms, "{governed:?} against {high:?}");
+
+    let mut profile = profile("pixel-7");
+    profile.twin.as_mut().unwrap().noise = Default::default();
+    let twin = Twin::new(&profile, 1).unwrap();
+    let work = profile.twin.as_ref().unwrap().models["tinyllama-1.1b"].decode;
+    twin.0.machine().soc.set_load(super::soc::Load::Stage(work));
+    let khz = |node: &str| twin.read(node).unwrap().trim().parse::<u64>().unwrap();
+    let (gpu, cpu) = (format!("{GPU}/cur_freq"), format!("{BIG}/scaling_cur_freq"));
+    for (dir, top) in [(BIG, 2_850_000), (GPU, 848_000)] {
+        twin.write(&format!("{dir}/scaling_min_freq"), &format!("{top}\n")).unwrap();
+    }
+    let clock = super::TwinClock(twin.clone());
+    clock.sleep(Duration::from_millis(250));
+    assert_eq!((khz(&gpu), khz(&cpu)), (848_000, 2_850_000));
+    for (dir, low) in [(BIG, 500_000), (GPU, 151_000)] {
+        twin.write(&format!("{dir}/scaling_min_freq"), &format!("{low}\n")).unwrap();
+    }
+    let mut lowest = (u64::MAX, u64::MAX);
+    for _ in 0..100 {
+        clock.sleep(Duration::from_millis(10));
+        lowest = (lowest.0.min(khz(&gpu)), lowest.1.min(khz(&cpu)));
+    }
+    assert!(lowest.0 <= 351_000 && lowest.1 <= 1_106_000, "{lowest:?}");
 }
 
 const DECODE: Workload =
@@ -179,3 +210,30 @@ fn a_model_the_twin_does_not_know_is_refused_with_those_it_knows() {
     let text = answer.err().unwrap().to_string();
     assert!(text.contains("tinyllama-1.1b"), "{text}");
 }
+
+#[test]
+fn every_twin_runs_both_stages_on_its_own_physics() {
+    for name in TWINS {
+        let device = device(&profile(name), 1).unwrap();
+        let model = profile(name).twin.unwrap().models.keys().next().unwrap().clone();
+        let mut engine = (device.engine)(&engine_spec(&model), device.clock.clone()).unwrap();
+        for (stage, tokens) in [(Stage::Decode, 16), (Stage::Prefill, 64)] {
+            let workload = Workload { setting: Setting { stage, tokens }, ..DECODE };
+            engine.prepare(&workload, &Cancel::default()).unwrap();
+            let times = engine.pass(&workload, &Cancel::default()).unwrap();
+            let took = times.tokens.last().unwrap().since(times.start);
+            assert!((50..60_000).contains(&took.as_millis()), "{name} {stage}: {took:?}");
+        }
+    }
+}
+
+const TWINS: [&str; 8] = [
+    "pixel-7",
+    "snapdragon-8-gen-2",
+    "mediatek-gpufreqv2",
+    "mediatek-gpufreqv1",
+    "exynos-2400",
+    "exynos-gpex",
+    "legacy-qualcomm",
+    "linux-host",
+];

@@ -2,7 +2,7 @@
 //! maximum up; 0 frees; the effective range is shown. Older kernels refuse crossing limits. Source: Linux
 //! drivers/devfreq/devfreq.c.
 
-use super::{Attr, Family, Shown, Stored, line, list, one_of, residency, ro, rw, whole};
+use super::{Attr, Family, Shown, Stored, line, list, one_of, ro, rw, whole};
 use crate::profile::DevfreqUnit;
 use crate::twin::domain::{Domain, Mode, UNLIMITED};
 use crate::twin::soc::Soc;
@@ -83,7 +83,6 @@ const ATTRS: &[Attr<Devfreq>] = &[
         },
     ),
     ro("trans_stat", show_trans_stat),
-    ro("time_in_state", |d, soc| residency(d.domain(soc), 1_000_000)),
 ];
 
 fn store_min(device: &mut Devfreq, soc: &mut Soc, text: &str) -> Stored {

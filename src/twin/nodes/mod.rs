@@ -10,6 +10,7 @@ mod cooling;
 mod core_ctl;
 mod cpufreq;
 mod devfreq;
+mod ged;
 mod gpex;
 mod gpufreq_v1;
 mod gpufreq_v2;
@@ -173,3 +174,6 @@ fn bracketed(words: &[&str], active: usize) -> Shown {
 fn one_of(words: &[&str], text: &str) -> Result<usize, i32> {
     words.iter().position(|word| *word == text.trim_end()).ok_or(libc::EINVAL)
 }
+
+#[cfg(test)]
+mod tests;

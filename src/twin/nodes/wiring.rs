@@ -7,6 +7,7 @@ use super::cooling::Cooling;
 use super::core_ctl::CoreCtl;
 use super::cpufreq::Cpufreq;
 use super::devfreq::Devfreq;
+use super::ged::Ged;
 use super::gpex::Gpex;
 use super::gpufreq_v1::GpufreqV1;
 use super::gpufreq_v2::GpufreqV2;
@@ -27,6 +28,7 @@ use crate::twin::spec::{CgroupVersion, DomainSpec};
 use std::collections::BTreeMap;
 
 const CPU: &str = "/sys/devices/system/cpu";
+const GED: &str = "/sys/kernel/ged/hal";
 
 /// Drivers and the tree of their nodes.
 #[derive(Default)]
@@ -41,6 +43,8 @@ pub struct Board {
     pub cgroups: BTreeMap<String, usize>,
     /// Drivers that write their own range again at intervals.
     pub reasserting: Vec<usize>,
+    /// The domain that the quota of a cgroup bounds.
+    bounded: Option<usize>,
 }
 
 impl Board {
@@ -120,8 +124,14 @@ impl Board {
                 gpu
             }
             DriverSpec::Kgsl { .. } => self.mount(at, Kgsl::new(domain, soc)),
-            DriverSpec::GpufreqV1 { .. } => self.mount(at, GpufreqV1::new(domain)),
-            DriverSpec::GpufreqV2 { .. } => self.mount(at, GpufreqV2::new(domain, &quirks.duplicates, soc)),
+            DriverSpec::GpufreqV1 { .. } => {
+                self.mount(GED, Ged::new(domain, soc));
+                self.mount(at, GpufreqV1::new(domain))
+            }
+            DriverSpec::GpufreqV2 { .. } => {
+                self.mount(GED, Ged::new(domain, soc));
+                self.mount(at, GpufreqV2::new(domain, &quirks.duplicates, soc))
+            }
             DriverSpec::Gpex { .. } => self.mount(at, Gpex::new(domain)),
             DriverSpec::Mif { .. } => self.mount(at, Mif::new(domain, soc)),
             DriverSpec::BusDcvs { .. } => {
@@ -136,6 +146,7 @@ impl Board {
     }
 
     fn quota(&mut self, domain: usize, soc: &Soc) {
+        self.bounded = Some(domain);
         if let Some(version) = soc.spec.companions.cgroup {
             let dir = cgroup_root(version);
             let root = self.mount(dir, Cgroup::new(version, ROOT, Some(domain)));
@@ -203,8 +214,7 @@ impl Board {
         let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         let version = soc.spec.companions.cgroup.filter(|_| self.cgroups.contains_key(parent));
         let version = version.ok_or(libc::EPERM)?;
-        let quota = soc.domains.iter().position(|d| d.cpus.is_empty() && d.role == Role::Cpu);
-        let group = Cgroup::new(version, self.drivers.len(), quota);
+        let group = Cgroup::new(version, self.drivers.len(), self.bounded);
         let driver = self.mount(dir, group);
         self.cgroups.insert(dir.into(), driver);
         Ok(())
@@ -212,11 +222,12 @@ impl Board {
 
     /// Removes a cgroup without tasks and without children.
     pub fn remove_cgroup(&mut self, dir: &str, soc: &Soc) -> Result<(), i32> {
-        let driver = *self.cgroups.get(dir).filter(|&&d| d != ROOT).ok_or(libc::EPERM)?;
+        let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let removable = self.cgroups.get(dir).filter(|_| self.cgroups.contains_key(parent));
+        let driver = *removable.ok_or(libc::EPERM)?;
         let below = format!("{dir}/");
-        let parent = self.cgroups.keys().any(|other| other.starts_with(&below));
-        let busy = self.drivers[driver].as_ref().is_some_and(|d| d.busy(soc));
-        if parent || busy {
+        let has_children = self.cgroups.keys().any(|other| other.starts_with(&below));
+        if has_children || self.drivers[driver].as_ref().is_some_and(|d| d.busy(soc)) {
             return Err(libc::EBUSY);
         }
         self.drivers[driver] = None;
