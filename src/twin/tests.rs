@@ -77,10 +77,11 @@ fn best_gain(model: &str, stage: Stage) -> f64 {
 
 #[test]
 fn at_equal_energy_a_pinned_pair_beats_the_governors_more_in_decode_than_in_prefill() {
-    let gain = |stage| best_gain("tinyllama-1.1b", stage);
-    let (decode, prefill) = (gain(Stage::Decode), gain(Stage::Prefill));
-    assert!((0.2..=0.4).contains(&decode), "{decode}");
-    assert!(prefill < decode, "{prefill} against {decode}");
+    for model in ["tinyllama-1.1b", "stablelm-zephyr-3b", "ds-qwen-1.5b"] {
+        let (decode, prefill) = (best_gain(model, Stage::Decode), best_gain(model, Stage::Prefill));
+        assert!((0.2..=0.4).contains(&decode), "{model}: {decode}");
+        assert!(prefill < decode, "{model}: {prefill} against {decode}");
+    }
 }
 
 #[test]
