@@ -22,11 +22,7 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let detached = Detached::load(&self.run)?;
-        let progress = block_on(async {
-            let device = detached.device(&self.agent).await?;
-            detached.fetch(&device, &self.run).await
-        })?;
+        let progress = block_on(Detached::bring_home(&self.run, &self.agent))?;
         let path = self.run.display();
         if progress.trials == 0 {
             println!("{}: nothing was measured yet; its log: {path}/log", progress.word());

@@ -111,19 +111,26 @@ impl Detached {
     }
 
     /// What a run directory here says.
-    pub fn load(run: &Path) -> Result<Self, CliError> {
+    fn load(run: &Path) -> Result<Self, CliError> {
         let file = run.join(FILE);
         let text = std::fs::read(&file).map_err(|error| io("read", &file, error))?;
         serde_json::from_slice(&text).map_err(|error| io("read", &file, error.into()))
     }
 
+    /// Brings home what there is of the run `run` left to a device, and says how far it is.
+    pub async fn bring_home(run: &Path, agent: &AgentArgs) -> Result<Progress, CliError> {
+        let detached = Self::load(run)?;
+        let device = detached.device(agent).await?;
+        detached.fetch(&device, run).await
+    }
+
     /// The device it runs on.
-    pub async fn device(&self, agent: &AgentArgs) -> Result<Dial, CliError> {
+    async fn device(&self, agent: &AgentArgs) -> Result<Dial, CliError> {
         dial(&self.link, agent).await
     }
 
     /// Brings home what there is and says how far it is.
-    pub async fn fetch(&self, device: &Dial, run: &Path) -> Result<Progress, CliError> {
+    async fn fetch(&self, device: &Dial, run: &Path) -> Result<Progress, CliError> {
         // Asked first: a run that ends in between has written everything by the time it is fetched.
         let running = self.running(device).await?;
         let link = device.transport();

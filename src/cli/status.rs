@@ -17,11 +17,7 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        let detached = Detached::load(&self.run)?;
-        let progress = block_on(async {
-            let device = detached.device(&self.agent).await?;
-            detached.fetch(&device, &self.run).await
-        })?;
+        let progress = block_on(Detached::bring_home(&self.run, &self.agent))?;
         println!("{}: {} trials done", progress.word(), progress.trials);
         println!("bring it home with: opptune collect {}", self.run.display());
         Ok(Exit::Done)

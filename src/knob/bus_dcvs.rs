@@ -4,7 +4,7 @@
 //! parts re-asserts its minimum; the watch of the run notices that as contention.
 
 use super::bounds::Bounds;
-use super::table::{Steps, describe, must_list, numbers, prior_instead};
+use super::table::{Steps, describe, listed_or_prior, must_list};
 use super::{Access, Glimpse, Knob, KnobError, KnobInfo, Residency};
 use crate::guard::RestoreStep;
 use crate::profile::KnobSpec;
@@ -26,11 +26,7 @@ pub(super) struct BusDcvs {
 pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<BusDcvs, KnobError> {
     let access = Access::new(&spec.id, nodes);
     let dir = access.dir(node)?;
-    let mut listed = numbers(&access.optional(&dir.join("available_frequencies")));
-    if listed.is_empty() {
-        listed = prior_instead(&access, spec, dir.as_str())?;
-    }
-    let steps = Steps::new(listed, 1);
+    let steps = Steps::new(listed_or_prior(&access, spec, &dir, "available_frequencies")?, 1);
     let monitors = monitors(nodes, &dir, steps.lowest());
     if monitors.is_empty() {
         return Err(access.gone(format!("no monitor below {dir} has min_freq and max_freq")));

@@ -4,7 +4,7 @@
 //! raise a low maximum to a "sustainable" clock. The nodes show the lock in force (thermal and QoS lockers
 //! merged in): a number, `in force / asked`, or -1 for none. A lock at the end of the table counts as none.
 
-use super::table::{Steps, describe, must_list, numbers, prior_instead, residency_rows};
+use super::table::{Steps, describe, listed_or_prior, must_list, residency_rows};
 use super::{Access, Glimpse, Knob, KnobError, KnobInfo, Limit, Residency};
 use crate::guard::{Check, RestoreStep};
 use crate::profile::KnobSpec;
@@ -29,11 +29,7 @@ pub(super) struct Gpex {
 pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<Gpex, KnobError> {
     let access = Access::new(&spec.id, nodes);
     let dir = access.dir(node)?;
-    let mut listed = numbers(&access.optional(&dir.join("gpu_freq_table")));
-    if listed.is_empty() {
-        listed = prior_instead(&access, spec, dir.as_str())?;
-    }
-    let steps = Steps::new(listed, 1);
+    let steps = Steps::new(listed_or_prior(&access, spec, &dir, "gpu_freq_table")?, 1);
     let info = describe(spec, "gpex", OppUnit::KiloHertz, steps.opps());
     Ok(Gpex { info, min: dir.join("gpu_min_clock"), max: dir.join("gpu_max_clock"), dir, steps })
 }

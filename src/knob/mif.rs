@@ -5,7 +5,7 @@
 //! request, not what is in force; memory-latency governors vote too, so the clock itself is what counts.
 
 use super::bounds::Bounds;
-use super::table::{Steps, describe, must_list, numbers, prior_instead, residency_rows};
+use super::table::{Steps, describe, listed_or_prior, must_list, residency_rows};
 use super::{Access, Glimpse, Knob, KnobError, KnobInfo, Residency};
 use crate::guard::RestoreStep;
 use crate::profile::KnobSpec;
@@ -34,11 +34,7 @@ pub(super) struct Mif {
 pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<Mif, KnobError> {
     let access = Access::new(&spec.id, nodes);
     let dir = access.dir(node)?;
-    let mut listed = numbers(&access.optional(&dir.join("available_frequencies")));
-    if listed.is_empty() {
-        listed = prior_instead(&access, spec, dir.as_str())?;
-    }
-    let steps = Steps::new(listed, 1);
+    let steps = Steps::new(listed_or_prior(&access, spec, &dir, "available_frequencies")?, 1);
     let info = describe(spec, "mif", OppUnit::KiloHertz, steps.opps());
     let there = |(min, max): &&(&str, &str)| nodes.exists(&dir.join(min)) && nodes.exists(&dir.join(max));
     let (min, max) = PAIRS

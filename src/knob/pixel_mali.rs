@@ -7,7 +7,7 @@
 
 use super::bounds::Bounds;
 use super::cooling::{self, Cooling};
-use super::table::{Steps, describe, must_list, numbers, prior_instead, residency_rows};
+use super::table::{Steps, describe, listed_or_prior, must_list, residency_rows};
 use super::{Access, Glimpse, Knob, KnobError, KnobInfo, Limit, Residency};
 use crate::guard::RestoreStep;
 use crate::profile::KnobSpec;
@@ -30,11 +30,7 @@ pub(super) struct PixelMali {
 pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<PixelMali, KnobError> {
     let access = Access::new(&spec.id, nodes);
     let dir = access.dir(node)?;
-    let mut listed = numbers(&access.optional(&dir.join("available_frequencies")));
-    if listed.is_empty() {
-        listed = prior_instead(&access, spec, dir.as_str())?;
-    }
-    let steps = Steps::new(listed, 1);
+    let steps = Steps::new(listed_or_prior(&access, spec, &dir, "available_frequencies")?, 1);
     let info = describe(spec, "pixel-mali", OppUnit::KiloHertz, steps.opps());
     let bounds = Bounds::below(&dir, "scaling_min_freq", "scaling_max_freq", steps.lowest());
     let cooling = cooling::of_gpu(nodes).and_then(|kind| cooling::map(nodes, &kind, &info.opps, &[]));

@@ -2,6 +2,7 @@
 
 use super::{Access, KnobError, KnobInfo, Residency};
 use crate::profile::KnobSpec;
+use crate::sysfs::NodePath;
 use crate::units::{Opp, OppUnit};
 use std::collections::BTreeSet;
 
@@ -98,6 +99,20 @@ pub(super) fn describe(spec: &KnobSpec, family: &str, unit: OppUnit, opps: Vec<O
     let table_notes = differences(&spec.prior, &opps, unit);
     let id = spec.id.clone();
     KnobInfo { id, family: family.into(), unit, opps, boost: Vec::new(), cpus: Vec::new(), table_notes }
+}
+
+/// The numbers that the node `name` in `dir` lists, or the prior where it lists none.
+///
+/// # Errors
+/// As [`prior_instead`].
+pub(super) fn listed_or_prior(
+    access: &Access,
+    spec: &KnobSpec,
+    dir: &NodePath,
+    name: &str,
+) -> Result<Vec<u64>, KnobError> {
+    let listed = numbers(&access.optional(&dir.join(name)));
+    if listed.is_empty() { prior_instead(access, spec, dir.as_str()) } else { Ok(listed) }
 }
 
 /// The prior in place of a list the driver does not give.

@@ -5,7 +5,7 @@ use crate::agent::fingerprint;
 use crate::device::Device;
 use crate::profile::Profile;
 use crate::protocol::{DoctorReport, Finding, Grade};
-use crate::sensor::{self, ZoneRole};
+use crate::sensor::{self, MILLIAMP_BELOW, ZoneRole};
 use crate::sysfs::{NodePath, Nodes, read_i64, read_trimmed};
 use crate::trial::{EnergyKind, GateSpec, Origin, SourceInfo};
 use std::path::Path;
@@ -46,8 +46,6 @@ const BUSY_LOAD_PER_CPU: f64 = 0.3;
 const WANTED_FREE_BYTES: u64 = 200 << 20;
 /// A gauge slower than this needs minutes per trial to tick ten times.
 const SLOW_GAUGE_MS: f64 = 5_000.0;
-/// A current of smaller magnitude is in milliampere (see `sensor`).
-const MILLIAMP_BELOW: i64 = 20_000;
 
 /// Process names (15 characters, as the kernel keeps them) of daemons that are known to move clocks.
 const TUNERS: &[&str] = &[

@@ -14,7 +14,7 @@ use crate::units::{BootNanos, MilliWatt};
 use std::time::Duration;
 
 /// Under load a phone draws 100 mA to 10 A: a median under this is in milliampere.
-const MILLIAMP_BELOW: i64 = 20_000;
+pub const MILLIAMP_BELOW: i64 = 20_000;
 /// Whatever the unit, no phone draws this: INT_MIN and its scaled forms.
 const SENTINEL_ABOVE: i64 = 100_000_000;
 /// A battery has 2.5 to 5 V a cell, two cells at most: larger numbers are in microvolt.

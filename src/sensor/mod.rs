@@ -10,7 +10,7 @@ mod rapl;
 mod sampler;
 mod zones;
 
-pub use gauge::first_battery;
+pub use gauge::{MILLIAMP_BELOW, first_battery};
 pub use sampler::{Sampler, Samples, SharedSource};
 pub use zones::zones;
 

@@ -18,6 +18,22 @@ fn start(example: &str, results: &Path) -> Child {
         .unwrap()
 }
 
+/// A sweep of `tree` that has pinned it; `output` takes what it says.
+fn pinned_sweep(tree: &Tree, results: &Path, output: fn() -> Stdio) -> Child {
+    let sweep = opptune(["sweep"])
+        .arg(tree.config())
+        .args(tree.agent_args())
+        .arg("--results")
+        .arg(results)
+        .stdin(Stdio::null())
+        .stdout(output())
+        .stderr(output())
+        .spawn()
+        .unwrap();
+    until("the device is pinned", || tree.changed());
+    sweep
+}
+
 fn table_of(results: &Path) -> String {
     fs::read_to_string(run_dir_in(results).unwrap().join("table.toml")).unwrap()
 }
@@ -67,17 +83,7 @@ fn a_killed_sweep_resumes_to_the_same_table_from_any_moment() {
 fn an_interrupt_puts_the_nodes_back_and_names_the_resume_command() {
     let tree = Tree::new();
     let results = tempfile::tempdir().unwrap();
-    let mut sweep = opptune(["sweep"])
-        .arg(tree.config())
-        .args(tree.agent_args())
-        .arg("--results")
-        .arg(results.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    until("the device is pinned", || tree.changed());
+    let mut sweep = pinned_sweep(&tree, results.path(), Stdio::piped);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(sweep.id() as i32), Signal::SIGINT).unwrap();
     until("the sweep ends", || sweep.try_wait().unwrap().is_some());
     let output = sweep.wait_with_output().unwrap();
@@ -92,17 +98,7 @@ fn an_interrupt_puts_the_nodes_back_and_names_the_resume_command() {
 fn the_end_of_the_agents_input_puts_the_nodes_back() {
     let tree = Tree::new();
     let results = tempfile::tempdir().unwrap();
-    let mut sweep = opptune(["sweep"])
-        .arg(tree.config())
-        .args(tree.agent_args())
-        .arg("--results")
-        .arg(results.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("the device is pinned", || tree.changed());
+    let mut sweep = pinned_sweep(&tree, results.path(), Stdio::null);
     // Killing the host closes the agent's standard input and nothing else.
     sweep.kill().unwrap();
     sweep.wait().unwrap();
