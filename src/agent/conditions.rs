@@ -29,7 +29,7 @@ pub fn fingerprint(nodes: &dyn Nodes, properties: &dyn Properties) -> Fingerprin
         ]),
         os: first([property("ro.build.fingerprint"), os_name(&node("/etc/os-release")), String::new()]),
         kernel: node("/proc/sys/kernel/osrelease"),
-        arch: std::env::consts::ARCH.into(),
+        arch: first([property("ro.product.cpu.abi"), std::env::consts::ARCH.into(), String::new()]),
         boot_id: node("/proc/sys/kernel/random/boot_id"),
         serial_hash: if serial.is_empty() { serial } else { short_hash(&serial) },
     }

@@ -110,6 +110,7 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
     let engine =
         request.engine.as_ref().map(|spec| (device.engine)(spec, device.clock.clone())).transpose()?;
     let opened = Opened {
+        device: conditions::fingerprint(&*device.nodes, &*device.properties),
         origin: device.origin,
         knobs: lock(&handle.pins).knobs.iter().map(|held| held.knob.info().clone()).collect(),
         energy: source.as_ref().map(|source| source.info().clone()),

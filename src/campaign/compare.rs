@@ -62,7 +62,7 @@ pub fn compare(
         return Err(incomplete(config, "is no complete exhaustive run"));
     }
     let first = ledger.first().ok_or_else(|| incomplete(config, "took no device"))?;
-    let plan = Plan::new(config, DeviceAxes::new(profile, &first.opened.knobs)?);
+    let plan = Plan::new(config, DeviceAxes::new(profile, &first.knobs)?);
     let (kind, budget) = other.unwrap_or((config.search.goal, config.search.budget));
     let one = |setting| {
         let footing = plan.footing(setting, &ledger);

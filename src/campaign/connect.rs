@@ -1,7 +1,7 @@
 //! Getting the device and giving it back: connect, recognise, take, wait, leave.
 
 use super::config::OnReboot;
-use super::identity::{Taken, changed_since};
+use super::identity::changed_since;
 use super::journal::Event;
 use super::observe::Update;
 use super::outcome::{CampaignError, End};
@@ -74,11 +74,8 @@ impl Runner<'_> {
             Ok(session) => session,
             Err(broken) => return self.broken(broken),
         };
-        if self.rebooted(&session.device().boot_id) {
-            return self.settle_after_boot(session).await;
-        }
         match session.open(self.request()).await {
-            Ok(Ok(opened)) => self.taken(session, opened),
+            Ok(Ok(opened)) => self.taken(session, opened).await,
             Ok(Err(failure)) => self.refused(failure),
             Err(broken) => self.broken(broken),
         }
@@ -129,17 +126,15 @@ impl Runner<'_> {
         self.taken_before && self.ledger().boot_id().is_some_and(|before| before != boot_id)
     }
 
-    async fn settle_after_boot(&mut self, session: Session) -> Result<Taking, Stop> {
-        let boot_id = session.device().boot_id.clone();
-        drop(session);
+    /// Lets a device that was rebooted come to rest, unless the run is to stop there.
+    async fn settle_after_boot(&mut self, boot_id: String) -> Result<(), Stop> {
         self.record(Event::Rebooted { boot_id })?;
         self.tell(Update::Rebooted);
         let why = format!("{} was rebooted", self.campaign.connector.device());
-        if self.config().retry.on_reboot == OnReboot::Stop {
-            return Err(Stop::End(End::Interrupted { why }));
+        match self.config().retry.on_reboot {
+            OnReboot::Stop => Err(Stop::End(End::Interrupted { why })),
+            OnReboot::Continue => self.pause(&why, SETTLE_AFTER_BOOT).await,
         }
-        self.pause(&why, SETTLE_AFTER_BOOT).await?;
-        Ok(Taking::NotYet(End::Unavailable { why }))
     }
 
     fn request(&self) -> OpenRequest {
@@ -157,26 +152,32 @@ impl Runner<'_> {
     }
 
     /// The device answers: is it the one the run began with?
-    fn taken(&mut self, session: Session, opened: Opened) -> Result<Taking, Stop> {
-        let taken = Taken { device: session.device().clone(), opened };
+    async fn taken(&mut self, session: Session, opened: Opened) -> Result<Taking, Stop> {
+        let rebooted = self.rebooted(&opened.device.boot_id);
         // Held from here on, so that a fault below still ends with a bye.
         self.session = Some(session);
         self.taken_before = true;
-        self.recognise(&taken)?;
-        self.campaign.run_dir().write_environment(&taken)?;
-        self.tell(Update::Opened { device: &taken.device, opened: &taken.opened });
-        let Taken { device, opened } = taken;
-        self.record(Event::Opened { device: Box::new(device), opened: Box::new(opened) })?;
-        Ok(Taking::Done)
+        self.recognise(&opened)?;
+        if rebooted {
+            self.settle_after_boot(opened.device.boot_id.clone()).await?;
+        }
+        self.campaign.run_dir().write_environment(&opened)?;
+        self.tell(Update::Opened { opened: &opened });
+        self.record(Event::Opened { opened: Box::new(opened) })?;
+        // The link may have been lost while the device came to rest.
+        Ok(match self.session {
+            Some(_) => Taking::Done,
+            None => Taking::NotYet(End::Unavailable { why: "the link was lost".into() }),
+        })
     }
 
-    fn recognise(&self, taken: &Taken) -> Result<(), CampaignError> {
+    fn recognise(&self, opened: &Opened) -> Result<(), CampaignError> {
         let device = self.campaign.connector.device();
-        if taken.opened.energy.is_none() {
-            let notes = taken.opened.notes.join("; ");
+        if opened.energy.is_none() {
+            let notes = opened.notes.join("; ");
             return Err(CampaignError::NoEnergy { device, notes });
         }
-        let differences = self.ledger().first().map_or_else(Vec::new, |first| changed_since(first, taken));
+        let differences = self.ledger().first().map_or_else(Vec::new, |first| changed_since(first, opened));
         match differences.is_empty() {
             true => Ok(()),
             false => Err(CampaignError::Changed { device, differences }),

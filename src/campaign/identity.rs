@@ -2,18 +2,8 @@
 //! Results with different conditions are never averaged together.
 
 use crate::engine::EngineInfo;
-use crate::protocol::{Fingerprint, Opened};
-use serde::{Deserialize, Serialize};
+use crate::protocol::Opened;
 use std::fmt::Debug;
-
-/// A device as it was taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
-    /// The device.
-    pub device: Fingerprint,
-    /// What was found.
-    pub opened: Opened,
-}
 
 /// Collects what differs, one line each.
 #[derive(Debug, Default)]
@@ -33,14 +23,14 @@ impl Differences {
     }
 
     /// Compares the devices, up to which unit of the series it is and which boot it is in.
-    pub fn devices(&mut self, here: &Taken, there: &Taken) {
+    pub fn devices(&mut self, here: &Opened, there: &Opened) {
         let (a, b) = (&here.device, &there.device);
         self.compare("device model", &a.model, &b.model);
         self.compare("SoC", &a.soc, &b.soc);
         self.compare("operating system", &a.os, &b.os);
         self.compare("kernel", &a.kernel, &b.kernel);
         self.compare("architecture", &a.arch, &b.arch);
-        self.opened(&here.opened, &there.opened);
+        self.opened(here, there);
     }
 
     fn opened(&mut self, a: &Opened, b: &Opened) {
@@ -70,7 +60,7 @@ impl Differences {
 }
 
 /// What keeps a run from going on with the device that answers now; empty: nothing.
-pub fn changed_since(first: &Taken, now: &Taken) -> Vec<String> {
+pub fn changed_since(first: &Opened, now: &Opened) -> Vec<String> {
     let mut differences = Differences::default();
     differences.compare("serial (hashed)", &first.device.serial_hash, &now.device.serial_hash);
     differences.devices(first, now);

@@ -1,9 +1,8 @@
 //! What a journal says, folded into what the next decision needs. The only memory a campaign has: it is built
 //! from the events alone, so an interrupted run and an uninterrupted one know the same.
 
-use super::identity::Taken;
 use super::journal::{Event, Line};
-use crate::protocol::{Failure, FailureClass};
+use crate::protocol::{Failure, FailureClass, Opened};
 use crate::search::{Goal, Point, Value};
 use crate::stats::Sample;
 use crate::trial::{Combination, Measurement, Purpose, Setting, TrialId};
@@ -25,7 +24,7 @@ pub struct Decision {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     /// The device as it was first taken; every later time must agree.
-    first: Option<Taken>,
+    first: Option<Opened>,
     boot_id: Option<String>,
     finished: BTreeMap<TrialId, Measurement>,
     given_up: HashMap<TrialId, Failure>,
@@ -56,11 +55,10 @@ impl Ledger {
     /// Takes one more event.
     pub fn take(&mut self, event: &Event) {
         match event {
-            Event::Opened { device, opened } => {
+            Event::Opened { opened } => {
                 self.cut_flight();
-                self.boot_id = Some(device.boot_id.clone());
-                let taken = || Taken { device: (**device).clone(), opened: (**opened).clone() };
-                self.first.get_or_insert_with(taken);
+                self.boot_id = Some(opened.device.boot_id.clone());
+                self.first.get_or_insert_with(|| (**opened).clone());
             }
             Event::Started { id, attempt } => {
                 self.started.insert(id.clone(), *attempt);
@@ -114,7 +112,7 @@ impl Ledger {
     }
 
     /// The device as it was first taken.
-    pub fn first(&self) -> Option<&Taken> {
+    pub fn first(&self) -> Option<&Opened> {
         self.first.as_ref()
     }
 

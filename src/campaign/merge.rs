@@ -6,7 +6,7 @@
 
 use super::axes::DeviceAxes;
 use super::config::SweepConfig;
-use super::identity::{Differences, Taken};
+use super::identity::Differences;
 use super::journal::{Event, Journal, Line, VERSION, read};
 use super::ledger::Ledger;
 use super::outcome::CampaignError;
@@ -14,6 +14,7 @@ use super::plan::{Plan, goal};
 use super::rundir::RunDir;
 use super::tabulate::table_of;
 use crate::profile::Profile;
+use crate::protocol::Opened;
 use crate::table::Table;
 use crate::trial::{Measurement, Purpose, Setting, TrialId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ impl Run {
         Ok(self.table()?.save(&dir.table())?)
     }
 
-    fn taken(&self) -> Result<&Taken, CampaignError> {
+    fn taken(&self) -> Result<&Opened, CampaignError> {
         self.ledger.first().ok_or_else(|| CampaignError::Incomplete {
             run: self.config.name.clone(),
             lacks: "took no device, so it holds nothing to merge; leave it out".into(),
@@ -118,11 +119,11 @@ fn unlike(one: &Run, other: &Run) -> Result<Vec<String>, CampaignError> {
 
 /// Conditions that a person would have to hold equal; what drifts by itself (levels, temperatures, times) is
 /// kept within bounds by the gate and by `doctor`, and stays in each journal.
-fn conditions(found: &mut Differences, one: &Taken, other: &Taken) {
+fn conditions(found: &mut Differences, one: &Opened, other: &Opened) {
     const HELD: [&str; 6] =
         ["screen", "charging", "airplane-mode", "thermal-control", "power-save", "governor"];
     for key in HELD {
-        let of = |taken: &Taken| taken.opened.conditions.get(key).cloned();
+        let of = |taken: &Opened| taken.conditions.get(key).cloned();
         found.compare(key, &of(one), &of(other));
     }
 }
@@ -158,18 +159,18 @@ fn pool(runs: &[Run]) -> Vec<Measurement> {
 
 /// The journal of the joined run.
 fn lines(
-    taken: &Taken,
+    taken: &Opened,
     config: &SweepConfig,
     profile: &Profile,
     pooled: Vec<Measurement>,
 ) -> Result<Vec<Line>, CampaignError> {
     let build = env!("CARGO_PKG_VERSION").to_owned();
-    let (device, opened) = (Box::new(taken.device.clone()), Box::new(taken.opened.clone()));
-    let mut events = vec![Event::Created { version: VERSION, build }, Event::Opened { device, opened }];
+    let opened = Box::new(taken.clone());
+    let mut events = vec![Event::Created { version: VERSION, build }, Event::Opened { opened }];
     events.extend(pooled.into_iter().map(|m| Event::Finished { measurement: Box::new(m) }));
     let mut ledger = Ledger::default();
     events.iter().for_each(|event| ledger.take(event));
-    let plan = Plan::new(config, DeviceAxes::new(profile, &taken.opened.knobs)?);
+    let plan = Plan::new(config, DeviceAxes::new(profile, &taken.knobs)?);
     events.extend(config.settings.list().into_iter().filter_map(|s| decide(&plan, config, &ledger, s)));
     events.push(Event::Completed {});
     let at = jiff::Timestamp::now().to_string();

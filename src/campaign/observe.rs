@@ -1,7 +1,7 @@
 //! What a run tells those who watch it. The campaign prints nothing.
 
 use super::ledger::Decision;
-use crate::protocol::{Failure, Fingerprint, Opened, Progress, RestoreReport};
+use crate::protocol::{Failure, Opened, Progress, RestoreReport};
 use crate::search::{Goal, Point, Value};
 use crate::trial::{Measurement, Setting, TrialId};
 use std::time::Duration;
@@ -29,9 +29,7 @@ pub enum Update<'a> {
     },
     /// The device was taken.
     Opened {
-        /// The device.
-        device: &'a Fingerprint,
-        /// What was found.
+        /// The device, and what was found.
         opened: &'a Opened,
     },
     /// The default governors are measured now.

@@ -173,7 +173,7 @@ impl Runner<'_> {
     }
 
     fn axes(&self) -> Result<DeviceAxes, CampaignError> {
-        let knobs = self.ledger().first().map_or(&[][..], |taken| &taken.opened.knobs);
+        let knobs = self.ledger().first().map_or(&[][..], |opened| &opened.knobs);
         Ok(DeviceAxes::new(&self.campaign.profile, knobs)?)
     }
 

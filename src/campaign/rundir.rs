@@ -1,8 +1,8 @@
 //! The run directory: complete in itself. Configuration, profile, environment, journal, samples, table, report.
 
 use super::config::{ConfigError, SweepConfig};
-use super::identity::Taken;
 use crate::profile::{self, Profile, ProfileError};
+use crate::protocol::Opened;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -154,8 +154,10 @@ impl RunDir {
     ///
     /// # Errors
     /// [`RunDirError`].
-    pub fn write_environment(&self, taken: &Taken) -> Result<(), RunDirError> {
-        self.write_once("environment.json", || serde_json::to_string_pretty(taken).map_err(|e| e.to_string()))
+    pub fn write_environment(&self, opened: &Opened) -> Result<(), RunDirError> {
+        self.write_once("environment.json", || {
+            serde_json::to_string_pretty(opened).map_err(|e| e.to_string())
+        })
     }
 
     /// Written beside and renamed, so that a file that is there is whole.

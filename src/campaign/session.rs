@@ -1,8 +1,8 @@
 //! The campaign's end of the link: hello, open, trials, bye, with a heartbeat underneath.
 
 use crate::protocol::{
-    AgentHello, Failure, Fingerprint, FrameError, HostHello, Link, LinkReader, LinkWriter, OpenRequest,
-    Opened, PROTOCOL_VERSION, Progress, RestoreReport, ToAgent, ToHost,
+    AgentHello, Failure, FrameError, HostHello, Link, LinkReader, LinkWriter, OpenRequest, Opened,
+    PROTOCOL_VERSION, Progress, RestoreReport, ToAgent, ToHost,
 };
 use crate::transport::{AgentLog, AgentStream};
 use crate::trial::{Measurement, TrialSpec};
@@ -42,7 +42,6 @@ pub struct Session {
     beat: Interval,
     heard: Instant,
     seq: u64,
-    device: Fingerprint,
 }
 
 impl Session {
@@ -63,7 +62,6 @@ impl Session {
             beat,
             heard: Instant::now(),
             seq: 0,
-            device: Fingerprint::default(),
         };
         session.greet().await?;
         Ok(session)
@@ -94,14 +92,8 @@ impl Session {
                 env!("CARGO_PKG_VERSION")
             )));
         }
-        self.device = hello.device;
         self.heard = Instant::now();
         Ok(())
-    }
-
-    /// The device, as the agent named it.
-    pub fn device(&self) -> &Fingerprint {
-        &self.device
     }
 
     /// Takes the device.

@@ -2,7 +2,6 @@
 
 use super::axes::DeviceAxes;
 use super::config::{StrategyKind, SweepConfig};
-use super::identity::Taken;
 use super::journal::{Event, Line};
 use super::ledger::{Decision, Ledger, samples};
 use super::outcome::CampaignError;
@@ -38,7 +37,7 @@ pub(super) fn tabulate(
     config: &SweepConfig,
     profile: &Profile,
 ) -> Result<Option<Table>, CampaignError> {
-    let Some(Taken { device, opened }) = ledger.first() else { return Ok(None) };
+    let Some(opened) = ledger.first() else { return Ok(None) };
     let Some(energy) = &opened.energy else { return Ok(None) };
     let axes = DeviceAxes::new(profile, &opened.knobs)?;
     let entries = entries(ledger, config, &axes);
@@ -49,7 +48,7 @@ pub(super) fn tabulate(
         run: config.name.clone(),
         origin: opened.origin,
         energy: energy.kind,
-        device: device.clone(),
+        device: opened.device.clone(),
         engine: opened.engine.clone().unwrap_or_default(),
         method: method(config),
         conditions,

@@ -25,7 +25,7 @@ impl Args {
         let all = compare(&run.lines, &run.config, &run.profile, None)?;
         let first = run.ledger.first();
         let warnings = rows::warnings_of(run.ledger.finished());
-        let knobs = first.map_or(&[][..], |taken| &taken.opened.knobs);
+        let knobs = first.map_or(&[][..], |opened| &opened.knobs);
         warnings.iter().for_each(|warning| println!("{warning}"));
         let headings = [
             "setting",

@@ -5,7 +5,7 @@ use super::text;
 use crate::campaign::{Observer, Update};
 use crate::knob::KnobInfo;
 use crate::profile::Profile;
-use crate::protocol::{Failure, Fingerprint, Opened};
+use crate::protocol::{Failure, Opened};
 use crate::report::rows;
 use crate::search::Value;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -82,7 +82,7 @@ impl Progress {
         Some(match news {
             Update::Warning(text) => format!("warning: {text}"),
             Update::Resumed { settled } => format!("resuming: {settled} trials are done already"),
-            Update::Opened { device, opened } => opened_text(&self.profile, device, opened),
+            Update::Opened { opened } => opened_text(&self.profile, opened),
             Update::Baseline => "measuring the default governors".into(),
             Update::Searching { setting, goal, baseline } => {
                 let governors =
@@ -122,7 +122,7 @@ impl Observer for Progress {
             self.say(&line);
         }
         match news {
-            Update::Opened { opened, .. } => self.knobs = opened.knobs.clone(),
+            Update::Opened { opened } => self.knobs = opened.knobs.clone(),
             Update::Searching { .. } => self.best.clear(),
             Update::Best { point, value, .. } => {
                 let at = rows::point(&self.profile, &self.knobs, point);
@@ -152,15 +152,15 @@ fn style() -> ProgressStyle {
     ProgressStyle::with_template(shape).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn opened_text(profile: &Profile, device: &Fingerprint, opened: &Opened) -> String {
+fn opened_text(profile: &Profile, opened: &Opened) -> String {
     let energy = opened.energy.as_ref().map_or("unavailable".into(), |e| format!("{} {}", e.kind, e.name));
     let engine = opened.engine.as_ref().map_or(String::new(), |e| format!(", engine {} {}", e.name, e.model));
     let head = format!(
         "device: {} ({}, profile {}), kernel {}, energy: {energy}{engine}",
-        text::device(device),
+        text::device(&opened.device),
         opened.origin,
         profile.name,
-        device.kernel
+        opened.device.kernel
     );
     let notes = opened.notes.iter().map(|note| format!("note: {note}"));
     std::iter::once(head).chain(notes).collect::<Vec<_>>().join("\n")

@@ -22,7 +22,7 @@ pub struct Session {
     log: AgentLog,
     /// Kept alive as long as the stream is used.
     _keep: Box<dyn Send>,
-    /// The device the agent runs on.
+    /// The machine the agent runs on.
     pub device: Fingerprint,
 }
 

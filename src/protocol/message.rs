@@ -101,7 +101,7 @@ pub struct AgentHello {
     pub protocol: u32,
     /// Version of the agent's build.
     pub build: String,
-    /// The device it runs on.
+    /// The machine it runs on: the device, unless that is simulated beside the agent.
     pub device: Fingerprint,
 }
 
@@ -144,6 +144,8 @@ pub struct OpenRequest {
 /// What the agent found when it took the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
+    /// The device that was taken.
+    pub device: Fingerprint,
     /// Measured or simulated.
     pub origin: Origin,
     /// The knobs with their tables as the device lists them.

@@ -121,7 +121,7 @@ fn one_search(run: &Run, search: &data::Search) -> Markup {
 /// The knobs, as the device said when it was last opened.
 fn knobs<'a>(run: &Run<'a>) -> &'a [KnobInfo] {
     let opened = run.events.iter().rev().find_map(|line| match &line.event {
-        Event::Opened { opened, .. } => Some(opened),
+        Event::Opened { opened } => Some(opened),
         _ => None,
     });
     opened.map_or(&[], |o| &o.knobs)
@@ -195,7 +195,7 @@ fn restores(run: &Run) -> impl Iterator<Item = String> {
 
 fn conditions(run: &Run) -> Markup {
     let opened = run.events.iter().filter_map(|line| match &line.event {
-        Event::Opened { device, opened } => Some((device, opened)),
+        Event::Opened { opened } => Some(opened),
         _ => None,
     });
     let c = run.config;
@@ -207,7 +207,8 @@ fn conditions(run: &Run) -> Markup {
             ("repeats".into(), format!("{} per point, {} per baseline", c.measure.repeats, c.measure.baseline_repeats)),
             ("profile".into(), format!("{} ({:?})", run.profile.name, run.profile.accuracy)),
         ].into_iter()))
-        @for (device, opened) in opened {
+        @for opened in opened {
+            @let device = &opened.device;
             h3 { "Device" }
             (pairs([
                 ("model".into(), device.model.clone()), ("SoC".into(), device.soc.clone()),

@@ -74,6 +74,7 @@ fn opened() -> Event {
     };
     let device = Fingerprint { model: "Pixel <script>alert(7)</script>".into(), ..Default::default() };
     let opened = Opened {
+        device,
         origin: Origin::Simulated,
         knobs: vec![knob("gpu", &GPUS), knob("cpu-big", &CPUS)],
         energy: None,
@@ -82,7 +83,7 @@ fn opened() -> Event {
         restored_first: None,
         notes: Vec::new(),
     };
-    Event::Opened { device: Box::new(device), opened: Box::new(opened) }
+    Event::Opened { opened: Box::new(opened) }
 }
 
 fn journal() -> Vec<Line> {

@@ -4,7 +4,7 @@ mod file;
 
 pub use file::{History, Journal, JournalError, read};
 
-use crate::protocol::{Failure, Fingerprint, Opened, RestoreReport};
+use crate::protocol::{Failure, Opened, RestoreReport};
 use crate::search::{Goal, Point, Value};
 use crate::trial::{Measurement, Setting, TrialId};
 use serde::{Deserialize, Serialize};
@@ -37,9 +37,7 @@ pub enum Event {
     },
     /// A device was taken (once per connection).
     Opened {
-        /// The device.
-        device: Box<Fingerprint>,
-        /// What was found.
+        /// The device, and what was found.
         opened: Box<Opened>,
     },
     /// A trial was given to the agent.

@@ -213,6 +213,30 @@ async fn a_reboot_is_noticed_and_handled_as_configured() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reboot_of_the_machine_that_the_agent_runs_on_is_not_the_devices() {
+    let (_dir, run) = fresh();
+    let device = from_trial(7, 0, Act::HangUp);
+    device.with(|w| w.meanwhile = |w| w.agent_boot_id = "host-2".into());
+    assert_eq!(sweep(&device, &run, "").await.unwrap().exit_code(), 0);
+    assert!(!events(&run).iter().any(|l| matches!(l.event, Event::Rebooted { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_not_resumed_on_another_device_and_both_are_named() {
+    let (_dir, run) = fresh();
+    let device = from_trial(7, 0, Act::HangUp);
+    device.with(|w| w.model = "Pixel 7".into());
+    device.with(|w| w.meanwhile = |w| w.boot_id = "boot-2".into());
+    assert_eq!(sweep(&device, &run, "retry = { on-reboot = \"stop\" }").await.unwrap().exit_code(), 6);
+    let trials = device.with(|w| w.ran.len());
+    device.with(|w| w.model = "Pixel 6".into());
+    let error = sweep(&device, &run, "").await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("Pixel 7") && text.contains("Pixel 6"), "{text}");
+    assert_eq!((error.exit_code(), device.with(|w| w.ran.len())), (2, trials), "nothing was measured");
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_device_under_the_same_name_is_refused() {
     let (_dir, run) = fresh();
     let device = from_trial(7, 0, Act::HangUp);

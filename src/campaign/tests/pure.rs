@@ -144,8 +144,8 @@ async fn unlike_runs_are_refused_by_what_differs() {
     assert!(error.contains("goal") && error.contains("min window"), "{error}");
     let (_c, mut three) = run_of("three", "").await;
     three.lines.iter_mut().for_each(|line| {
-        if let journal::Event::Opened { device, .. } = &mut line.event {
-            device.kernel = "6.9".into();
+        if let journal::Event::Opened { opened } = &mut line.event {
+            opened.device.kernel = "6.9".into();
         }
     });
     let error =

@@ -47,7 +47,10 @@ pub struct World {
     pub byes: u32,
     pub restores: u32,
     pub pings: u32,
+    pub model: String,
     pub boot_id: String,
+    /// Of the machine that the agent runs on.
+    pub agent_boot_id: String,
     pub serial: String,
     pub energy: bool,
     pub differs: Vec<String>,
@@ -71,7 +74,9 @@ impl Device {
             byes: 0,
             restores: 0,
             pings: 0,
+            model: "script".into(),
             boot_id: "boot-1".into(),
+            agent_boot_id: "host-1".into(),
             serial: "serial".into(),
             energy: true,
             differs: Vec::new(),
@@ -185,9 +190,18 @@ fn report(device: &Device) -> RestoreReport {
 }
 
 fn hello(device: &Device) -> AgentHello {
-    let (boot_id, serial_hash) = device.with(|w| (w.boot_id.clone(), w.serial.clone()));
-    let device = Fingerprint { model: "script".into(), boot_id, serial_hash, ..Fingerprint::default() };
-    AgentHello { protocol: PROTOCOL_VERSION, build: "test".into(), device }
+    let boot_id = device.with(|w| w.agent_boot_id.clone());
+    let machine = Fingerprint { model: "where the agent runs".into(), boot_id, ..Fingerprint::default() };
+    AgentHello { protocol: PROTOCOL_VERSION, build: "test".into(), device: machine }
+}
+
+fn fingerprint(device: &Device) -> Fingerprint {
+    device.with(|w| Fingerprint {
+        model: w.model.clone(),
+        boot_id: w.boot_id.clone(),
+        serial_hash: w.serial.clone(),
+        ..Fingerprint::default()
+    })
 }
 
 fn open(device: &Device) -> ToHost {
@@ -196,6 +210,7 @@ fn open(device: &Device) -> ToHost {
     }
     device.with(|w| w.opens += 1);
     ToHost::Opened(Box::new(Opened {
+        device: fingerprint(device),
         origin: Origin::Simulated,
         knobs: vec![knob("gpu", &GPU), knob("cpu-big", &CPU), knob("cpu-little", &LITTLE), knob("mem", &GPU)],
         energy: device.with(|w| w.energy).then(source),
