@@ -122,7 +122,8 @@ pub struct TrialSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct GateSpec {
-    /// Temperature the zone of the gate must be at; `None` takes the temperature found when the run began.
+    /// Temperature the zone of the gate must be at; `None`: in a configuration the temperature
+    /// found when the run began, in a trial any.
     pub start_celsius: Option<Celsius>,
     /// Half-width of the accepted band, in degrees.
     pub tolerance_celsius: f64,
@@ -228,11 +229,6 @@ pub enum Verdict {
         /// How often the pin was applied again.
         reapplied: u32,
     },
-    /// The driver refused the value.
-    Rejected {
-        /// What it answered.
-        why: String,
-    },
     /// No source tells whether the pin held.
     Unverifiable {
         /// What is missing.
@@ -273,6 +269,25 @@ pub struct Latency {
     pub tpot: Option<Millis>,
     /// Decode: inter-token latencies.
     pub itl: Option<ItlSummary>,
+}
+
+impl Latency {
+    /// TTFT for prefill, TPOT for decode.
+    pub fn of(&self, stage: Stage) -> Option<Millis> {
+        match stage {
+            Stage::Prefill => self.ttft,
+            Stage::Decode => self.tpot,
+        }
+    }
+}
+
+/// The pass before the window; never part of a result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// TTFT or TPOT.
+    pub latency: Option<Millis>,
+    /// It was the first run after load.
+    pub cold: bool,
 }
 
 /// Inter-token latency percentiles.
@@ -324,8 +339,6 @@ pub struct Heat {
 pub enum Flag {
     /// ITL p99 above three times its median.
     SchedulingJitter,
-    /// First run after load.
-    Cold,
     /// The wanted affinity could not be applied or verified.
     AffinityNotApplied {
         /// What was found instead.
@@ -357,6 +370,8 @@ pub struct Measurement {
     pub end: BootNanos,
     /// How often the stage ran inside the window.
     pub passes: u32,
+    /// The pass before the window.
+    pub warm_up: WarmUp,
     /// Latency.
     pub latency: Latency,
     /// Energy; `None` when no source was available (never an estimate in its place).
@@ -374,10 +389,7 @@ pub struct Measurement {
 impl Measurement {
     /// The latency a decision uses: TTFT for prefill, TPOT for decode.
     pub fn stage_latency(&self) -> Option<Millis> {
-        match self.id.setting.stage {
-            Stage::Prefill => self.latency.ttft,
-            Stage::Decode => self.latency.tpot,
-        }
+        self.latency.of(self.id.setting.stage)
     }
 
     /// Whether every knob held (or was free), so that the sample may pick a frequency.

@@ -80,6 +80,18 @@ pub enum OppUnit {
     Index,
 }
 
+impl OppUnit {
+    /// The unit behind a bare number.
+    pub fn word(self) -> &'static str {
+        match self {
+            OppUnit::KiloHertz => "kHz",
+            OppUnit::MegaBytesPerSecond => "MB/s",
+            OppUnit::CpuPermille => "CPU/1000",
+            OppUnit::Index => "index",
+        }
+    }
+}
+
 /// One operating point of a knob, in the knob's [`OppUnit`]. Larger is always faster, except for
 /// [`OppUnit::Index`] where the knob documents its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

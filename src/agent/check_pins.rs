@@ -46,10 +46,10 @@ fn try_opp(taken: &Taken, info: &KnobInfo, opp: Opp) -> PinRow {
             problem: Some(error.to_string()),
         };
     }
-    let watch = Watch::start(&taken.handle.pins, &alone, device.nodes.clone(), device.clock.as_ref());
+    let watch = Watch::start(&taken.handle.pins, &alone, device.nodes.clone(), device.clock.clone());
     device.clock.sleep(WATCHED);
     let work_rate = work_rate(device, info);
-    let seen = watch.stop().remove(&info.id);
+    let seen = watch.stop().0.remove(&info.id);
     PinRow {
         opp,
         accepted: seen.as_ref().and_then(|seen| seen.accepted),
@@ -71,7 +71,6 @@ fn problem(seen: &KnobSeen) -> Option<String> {
         Verdict::Contended { reapplied } => {
             Some(format!("somebody rewrites it; applied again {reapplied} times"))
         }
-        Verdict::Rejected { why } => Some(why.clone()),
         Verdict::Unverifiable { why } => Some(format!("unverifiable: {why}")),
     }
 }

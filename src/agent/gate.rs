@@ -61,8 +61,6 @@ pub struct Gate<'a> {
     pub zone: &'a str,
     /// Band and limits.
     pub spec: &'a GateSpec,
-    /// Temperature the run set started from; used when the specification names none.
-    pub found_at_open: Option<Celsius>,
 }
 
 impl Gate<'_> {
@@ -114,7 +112,7 @@ impl Gate<'_> {
             return Ok(());
         }
         let found = self.temperature()?;
-        let wanted = self.spec.start_celsius.or(self.found_at_open).unwrap_or(found);
+        let wanted = self.spec.start_celsius.unwrap_or(found);
         let tolerance = self.spec.tolerance_celsius;
         if (found.0 - wanted.0).abs() <= tolerance {
             return Ok(());
@@ -160,7 +158,7 @@ mod tests {
         cancel: &Cancel,
     ) -> (Result<(), GateError>, u32) {
         let (zones, spec, mut told) = (zones(ZoneRole::Soc), spec(), 0);
-        let gate = Gate { nodes, clock, zones: &zones, zone, spec: &spec, found_at_open: None };
+        let gate = Gate { nodes, clock, zones: &zones, zone, spec: &spec };
         (gate.wait(cancel, |_| told += 1), told)
     }
 
@@ -210,14 +208,7 @@ mod tests {
         let (nodes, clock) = (MapNodes::new(&[(TEMP, "46000")]), StepClock::default());
         for (role, fine) in [(ZoneRole::Soc, true), (ZoneRole::Skin, false), (ZoneRole::Battery, false)] {
             let (zones, spec) = (zones(role), spec());
-            let gate = Gate {
-                nodes: &nodes,
-                clock: &clock,
-                zones: &zones,
-                zone: "soc",
-                spec: &spec,
-                found_at_open: None,
-            };
+            let gate = Gate { nodes: &nodes, clock: &clock, zones: &zones, zone: "soc", spec: &spec };
             assert_eq!(gate.check_limits().is_ok(), fine, "{role:?}");
         }
     }

@@ -99,7 +99,8 @@ pub fn updates(source: &SourceInfo, readings: &[EnergyReading], window: Window) 
     count
 }
 
-fn parts(reading: &EnergyReading) -> (BootNanos, f64) {
+/// When, and the value.
+pub fn parts(reading: &EnergyReading) -> (BootNanos, f64) {
     match *reading {
         EnergyReading::Cumulative { at, micro_joules } => (at, micro_joules),
         EnergyReading::Instant { at, power } => (at, power.0),

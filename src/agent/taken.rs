@@ -32,8 +32,8 @@ pub struct Taken {
     pub zones: Vec<Zone>,
     /// Type of the zone the gate watches.
     pub gate_zone: String,
-    /// Its temperature when the device was taken.
-    pub start: Option<Celsius>,
+    /// Nothing ran on the engine since it was loaded.
+    pub cold: bool,
     /// The profile alters thermal control.
     pub thermal_risk: bool,
 }
@@ -115,6 +115,7 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
         knobs: lock(&handle.pins).knobs.iter().map(|held| held.knob.info().clone()).collect(),
         energy: source.as_ref().map(|source| source.info().clone()),
         engine: engine.as_ref().map(|engine| engine.info().clone()),
+        start: temperature(&profile.thermal, &zones, &device),
         conditions,
         restored_first: lock(&handle.guard).restored_first().cloned(),
         notes,
@@ -123,7 +124,7 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
         handle: handle.clone(),
         engine,
         source: source.map(|source| Arc::new(Mutex::new(source))),
-        start: temperature(&profile.thermal, &zones, &device),
+        cold: true,
         zones,
         gate_zone: profile.thermal.gate_zone.clone(),
         thermal_risk: profile.accept_thermal_risk,

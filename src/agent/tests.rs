@@ -4,7 +4,9 @@ use super::{AgentError, Ended, ExitReason, Options, serve};
 use crate::engine::{EngineKind, EngineSpec};
 use crate::guard::Launch;
 use crate::profile::{self, CompanionAction, CompanionSpec};
-use crate::protocol::{FailureClass, HostHello, Link, OpenRequest, PROTOCOL_VERSION, ToAgent, ToHost};
+use crate::protocol::{
+    FailureClass, HostHello, Link, OpenRequest, Opened, PROTOCOL_VERSION, ToAgent, ToHost,
+};
 use crate::trial::{
     Choice, Combination, GateSpec, KnobId, Measurement, Origin, Purpose, Setting, Stage, TrialId, TrialSpec,
     Verdict,
@@ -30,7 +32,7 @@ impl Host {
         loop {
             let frame = tokio::time::timeout(DEADLINE, self.0.receive()).await.expect("no frame in time");
             match frame.unwrap() {
-                Some(ToHost::Progress(_)) => {}
+                Some(ToHost::Progress(_) | ToHost::Samples { .. }) => {}
                 other => return other,
             }
         }
@@ -57,12 +59,13 @@ impl Host {
         self.open_with(request(), lease_ms).await;
     }
 
-    async fn open_with(&mut self, request: OpenRequest, lease_ms: u64) {
+    async fn open_with(&mut self, request: OpenRequest, lease_ms: u64) -> Box<Opened> {
         self.greet(PROTOCOL_VERSION, lease_ms).await;
         self.say(ToAgent::Open(Box::new(request))).await;
         let answer = self.hear().await;
         let Some(ToHost::Opened(opened)) = answer else { panic!("{answer:?}") };
         assert_eq!(opened.origin, Origin::Simulated);
+        opened
     }
 
     async fn run(&mut self, spec: TrialSpec) -> Box<Measurement> {
@@ -180,6 +183,43 @@ fn a_baseline_and_a_pinned_trial_come_back_measured() {
     assert_eq!(pinned.knobs[&gpu].accepted, Some(Opp(471_000)));
     assert!(pinned.knobs[&gpu].share_on_pin >= Some(0.99));
     assert!(pinned.latency.ttft.unwrap().0 > 0.0);
+}
+
+#[test]
+fn what_was_sampled_comes_before_the_measurement_and_is_small() {
+    let (_, (opened, samples, next)) = session(|mut host| async move {
+        let opened = host.open_with(request(), LONG).await;
+        host.say(ToAgent::Run(Box::new(trial(Stage::Decode, 32, &[("gpu", 471_000)])))).await;
+        let samples = loop {
+            match host.0.receive().await.unwrap() {
+                Some(ToHost::Progress(_)) => {}
+                other => break other,
+            }
+        };
+        (opened, samples, host.hear().await)
+    });
+    let Some(ToHost::Samples { id, series }) = samples else { panic!("{samples:?}") };
+    let Some(ToHost::Finished(measurement)) = next else { panic!("{next:?}") };
+    assert_eq!(*id, measurement.id);
+    let (at_open, at_start) = (opened.start.unwrap(), measurement.heat.start["soc_therm"]);
+    assert!((at_open.0..at_open.0 + 3.0).contains(&at_start.0), "{at_open} {at_start}: the warm-up warms");
+    let named: Vec<&str> = series.iter().map(|s| s.name.as_str()).collect();
+    for name in ["energy", "itl", "clock.gpu", "clock.cpu-big", "temperature.soc_therm"] {
+        assert!(named.contains(&name), "no {name} among {named:?}");
+    }
+    assert!(series.iter().all(|s| (1..=257).contains(&s.points.len())), "{series:?}");
+    let gpu = series.iter().find(|s| s.name == "clock.gpu").unwrap();
+    assert!(gpu.points.iter().all(|(at, clock)| *at >= measurement.start && *clock == 471_000.0), "{gpu:?}");
+}
+
+#[test]
+fn the_first_run_after_a_load_is_cold_and_the_others_are_not() {
+    let (_, runs) = session(|mut host| async move {
+        host.open(LONG).await;
+        [host.run(trial(Stage::Decode, 32, &[])).await, host.run(trial(Stage::Prefill, 32, &[])).await]
+    });
+    assert_eq!(runs.each_ref().map(|m| m.warm_up.cold), [true, false]);
+    assert!(runs.iter().all(|m| m.warm_up.latency.is_some_and(|latency| latency.0 > 0.0)));
 }
 
 #[test]

@@ -2,17 +2,20 @@
 
 use super::failure::Cause;
 use super::gate::Gate;
+use super::heat::HeatWatch;
 use super::metrics::{self, Window};
+use super::series;
 use super::taken::Taken;
 use super::watch::Watch;
 use crate::device::lock;
 use crate::engine::{Cancel, Engine, EngineError, PassTimes, Workload};
 use crate::knob::KnobError;
-use crate::protocol::{Failure, Progress};
+use crate::protocol::{Failure, Progress, Series};
 use crate::sensor::{Sampler, Samples, SharedSource};
 use crate::sysfs::{NodePath, read_trimmed};
-use crate::trial::{Energy, EnergyKind, Flag, Heat, ItlSummary, KnobId, KnobSeen, Measurement, TrialSpec};
-use crate::units::Celsius;
+use crate::trial::{
+    Energy, EnergyKind, Flag, Heat, ItlSummary, KnobId, KnobSeen, Measurement, TrialSpec, WarmUp,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,21 +41,23 @@ struct Measured {
     samples: Samples,
     knobs: BTreeMap<KnobId, KnobSeen>,
     heat: Heat,
+    warm_up: WarmUp,
+    series: Vec<Series>,
 }
 
 impl Trial<'_> {
-    /// Runs the trial. The knobs stay pinned afterwards, for the next one; after a failure they are given back.
+    /// Runs the trial; with what was sampled meanwhile. The knobs stay pinned afterwards, for the next one; after a failure they are given back.
     ///
     /// # Errors
     /// A [`Failure`] that says what failed and what state the device is in.
-    pub fn run(mut self) -> Result<Measurement, Failure> {
+    pub fn run(mut self) -> Result<(Measurement, Vec<Series>), Failure> {
         self.steps().map_err(|cause| {
             let released = lock(&self.taken.handle.pins).release_all();
             cause.after(&released)
         })
     }
 
-    fn steps(&mut self) -> Result<Measurement, Cause> {
+    fn steps(&mut self) -> Result<(Measurement, Vec<Series>), Cause> {
         let mut engine = self.taken.engine.take().ok_or_else(no_engine)?;
         (self.taken.device.begin_trial)(self.spec.seed);
         let measured = self.measure_with(&mut *engine);
@@ -61,14 +66,21 @@ impl Trial<'_> {
         Ok(self.conclude(measured?, affinity))
     }
 
-    fn measure_with(&self, engine: &mut dyn Engine) -> Result<Measured, Cause> {
+    fn measure_with(&mut self, engine: &mut dyn Engine) -> Result<Measured, Cause> {
         self.pass_gate()?;
         self.pin()?;
         self.gate().check()?;
         self.say("warm-up", String::new());
-        engine.prepare(&self.workload(), self.cancel)?;
+        let warm_up = self.warm_up(engine)?;
         self.say("measure", String::new());
-        self.measure(engine)
+        self.measure(engine, warm_up)
+    }
+
+    fn warm_up(&mut self, engine: &mut dyn Engine) -> Result<WarmUp, Cause> {
+        let cold = std::mem::take(&mut self.taken.cold);
+        let pass = engine.prepare(&self.workload(), self.cancel)?;
+        let setting = self.spec.id.setting;
+        Ok(WarmUp { latency: metrics::latency(setting, &[pass]).of(setting.stage), cold })
     }
 
     fn say(&self, phase: &str, detail: String) {
@@ -91,7 +103,6 @@ impl Trial<'_> {
             zones: &taken.zones,
             zone: &taken.gate_zone,
             spec: &self.spec.gate,
-            found_at_open: taken.start,
         }
     }
 
@@ -120,11 +131,12 @@ impl Trial<'_> {
         })
     }
 
-    fn measure(&self, engine: &mut dyn Engine) -> Result<Measured, Cause> {
+    fn measure(&self, engine: &mut dyn Engine, warm_up: WarmUp) -> Result<Measured, Cause> {
         let device = &self.taken.device;
-        let mut heat = Heat { start: self.temperatures(), end: BTreeMap::new() };
+        let heat = HeatWatch::start(self.taken.zones.clone(), device.nodes.clone(), device.clock.clone());
         let combination = &self.spec.id.combination;
-        let watch = Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), &*device.clock);
+        let watch =
+            Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), device.clock.clone());
         let sampler = self
             .taken
             .source
@@ -132,10 +144,13 @@ impl Trial<'_> {
             .map(|source| Sampler::start(source, device.nodes.clone(), device.clock.clone()));
         let ran = self.run_passes(engine, sampler.as_ref());
         let samples = sampler.map(Sampler::stop).unwrap_or_default();
-        let knobs = watch.stop();
+        let (knobs, clocks) = watch.stop();
+        let (heat, temperatures) = heat.stop();
         let (passes, window) = ran?;
-        heat.end = self.temperatures();
-        Ok(Measured { passes, window, samples, knobs, heat })
+        let latency = series::latency(self.spec.id.setting, &passes);
+        let power = series::energy(&samples.readings);
+        let series = power.into_iter().chain(latency).chain(clocks).chain(temperatures).collect();
+        Ok(Measured { passes, window, samples, knobs, heat, warm_up, series })
     }
 
     /// Repeats the stage until the window is long enough for its energy source.
@@ -168,26 +183,28 @@ impl Trial<'_> {
             && sampler.is_none_or(|sampler| updates(sampler) >= self.spec.min_updates)
     }
 
-    fn conclude(&self, measured: Measured, affinity: Option<String>) -> Measurement {
-        let Measured { passes, window, samples, knobs, heat } = measured;
+    fn conclude(&self, measured: Measured, affinity: Option<String>) -> (Measurement, Vec<Series>) {
+        let Measured { passes, window, samples, knobs, heat, warm_up, series } = measured;
         let latency = metrics::latency(self.spec.id.setting, &passes);
         let tokens = u64::from(self.spec.id.setting.tokens) * passes.len() as u64;
         let energy =
             self.taken.source.as_ref().and_then(|source| self.energy(source, &samples, window, tokens));
         let flags = self.flags(latency.itl.as_ref(), energy.as_ref(), samples.lost, affinity);
-        Measurement {
+        let measurement = Measurement {
             id: self.spec.id.clone(),
             origin: self.taken.device.origin,
             start: window.start,
             end: window.end,
             passes: passes.len() as u32,
+            warm_up,
             latency,
             energy,
             knobs,
             heat,
             rss_bytes: self.resident_bytes(),
             flags,
-        }
+        };
+        (measurement, series)
     }
 
     fn energy(
@@ -220,12 +237,6 @@ impl Trial<'_> {
         .into_iter()
         .flatten()
         .collect()
-    }
-
-    fn temperatures(&self) -> BTreeMap<String, Celsius> {
-        let nodes = &*self.taken.device.nodes;
-        let read = self.taken.zones.iter().filter_map(|zone| Some((zone.kind.clone(), zone.read(nodes)?)));
-        read.collect()
     }
 
     /// `VmRSS` of this process, which holds the model.

@@ -4,13 +4,15 @@
 //! it has none, by sampled clocks, and no source of the family states a limit beyond the pin. A range that
 //! somebody rewrote is put back a bounded number of times.
 
-use super::pins::{Pins, SharedPins, excludes};
+use super::pins::{HeldKnob, Pins, SharedPins, excludes};
+use super::series::Track;
 use crate::clock::{Clock, Ticker};
 use crate::device::lock;
 use crate::knob::{Glimpse, KnobInfo, Residency};
+use crate::protocol::Series;
 use crate::sysfs::Nodes;
 use crate::trial::{Choice, Combination, KnobId, KnobSeen, Verdict};
-use crate::units::Opp;
+use crate::units::{BootNanos, Opp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,12 +38,45 @@ struct Record {
     limited_by: Option<String>,
     reapplied: u32,
     given_up: bool,
+    /// The clock over time.
+    track: Track,
+    /// The lowest upper limit that anybody states, over time.
+    limit: Track,
+}
+
+impl Record {
+    fn new(held: &HeldKnob, combination: &Combination, nodes: &dyn Nodes) -> Self {
+        let info = held.knob.info();
+        let track = |what: &str| Track::new(format!("{what}.{}", info.id), info.unit.word());
+        Record {
+            asked: held.choice(combination),
+            accepted: held.pinned,
+            before: held.knob.residency(nodes),
+            clocks: Vec::new(),
+            limited_by: None,
+            reapplied: 0,
+            given_up: false,
+            track: track("clock"),
+            limit: track("limit"),
+        }
+    }
+
+    fn note(&mut self, now: BootNanos, glimpse: &Glimpse) {
+        self.clocks.extend(glimpse.clock);
+        if let Some(clock) = glimpse.clock {
+            self.track.note(now, clock.0 as f64);
+        }
+        if let Some(limit) = glimpse.limits.iter().filter_map(|limit| limit.max).min() {
+            self.limit.note(now, limit.0 as f64);
+        }
+    }
 }
 
 /// A running watch.
 pub struct Watch {
     pins: SharedPins,
     nodes: Arc<dyn Nodes>,
+    clock: Arc<dyn Clock>,
     records: Arc<Mutex<Vec<Record>>>,
     ticker: Ticker,
 }
@@ -52,47 +87,39 @@ impl Watch {
         pins: &SharedPins,
         combination: &Combination,
         nodes: Arc<dyn Nodes>,
-        clock: &dyn Clock,
+        clock: Arc<dyn Clock>,
     ) -> Watch {
-        let records: Vec<Record> = lock(pins)
-            .knobs
-            .iter()
-            .map(|held| Record {
-                asked: held.choice(combination),
-                accepted: held.pinned,
-                before: held.knob.residency(&*nodes),
-                clocks: Vec::new(),
-                limited_by: None,
-                reapplied: 0,
-                given_up: false,
-            })
-            .collect();
+        let records: Vec<Record> =
+            lock(pins).knobs.iter().map(|held| Record::new(held, combination, &*nodes)).collect();
         let records = Arc::new(Mutex::new(records));
         let (shared, seen, files) = (pins.clone(), records.clone(), nodes.clone());
-        let look = move || look(&mut lock(&shared), &mut lock(&seen), &*files);
+        let time = clock.clone();
+        let look = move || look(&mut lock(&shared), &mut lock(&seen), &*files, time.now());
         look();
         let ticker = clock.every(LOOK, Box::new(look));
-        Watch { pins: pins.clone(), nodes, records, ticker }
+        Watch { pins: pins.clone(), nodes, clock, records, ticker }
     }
 
-    /// Looks a last time and judges.
-    pub fn stop(self) -> BTreeMap<KnobId, KnobSeen> {
+    /// Looks a last time and judges; with clocks and limits over time.
+    pub fn stop(self) -> (BTreeMap<KnobId, KnobSeen>, Vec<Series>) {
         drop(self.ticker);
         let mut pins = lock(&self.pins);
         let mut records = lock(&self.records);
-        look(&mut pins, &mut records, &*self.nodes);
+        look(&mut pins, &mut records, &*self.nodes, self.clock.now());
         let judged = pins.knobs.iter().zip(records.iter()).map(|(held, record)| {
             let after = held.knob.residency(&*self.nodes);
             (held.id().clone(), judge(held.knob.info(), record, after.as_ref()))
         });
-        judged.collect()
+        let judged = judged.collect();
+        let tracks = records.drain(..).flat_map(|record| [record.track, record.limit]);
+        (judged, tracks.filter_map(Track::end).collect())
     }
 }
 
-fn look(pins: &mut Pins, records: &mut [Record], nodes: &dyn Nodes) {
+fn look(pins: &mut Pins, records: &mut [Record], nodes: &dyn Nodes, now: BootNanos) {
     for (index, record) in records.iter_mut().enumerate() {
         let glimpse = pins.knobs[index].knob.glimpse(nodes);
-        record.clocks.extend(glimpse.clock);
+        record.note(now, &glimpse);
         if let (Choice::Pin(opp), Some(accepted)) = (record.asked, record.accepted) {
             defend(record, &glimpse, accepted, || pins.pin(index, opp).is_ok());
         }
@@ -210,6 +237,8 @@ mod tests {
             limited_by: None,
             reapplied: 0,
             given_up: false,
+            track: Track::new("clock.cpu".into(), "kHz"),
+            limit: Track::new("limit.cpu".into(), "kHz"),
         }
     }
 

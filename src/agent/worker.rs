@@ -150,7 +150,12 @@ impl Bench {
             Some(taken) => Trial { taken, spec, cancel, tell: &tell }.run(),
         };
         match outcome {
-            Ok(measurement) => ToHost::Finished(Box::new(measurement)),
+            Ok((measurement, series)) => {
+                let samples = ToHost::Samples { id: Box::new(spec.id.clone()), series };
+                // As with an answer: nobody listens any more.
+                let _ = self.events.send(Event::Say(samples));
+                ToHost::Finished(Box::new(measurement))
+            }
             Err(failure) => ToHost::TrialFailed { id: Box::new(spec.id.clone()), failure },
         }
     }

@@ -6,9 +6,9 @@ use super::outcome::{CampaignError, End};
 use super::plan::Plan;
 use super::retry::{Treatment, treat};
 use super::run::{Runner, Stop};
-use super::session::{Answer, Broken};
+use super::session::{Answer, Broken, Measured};
 use crate::protocol::{Failure, FailureClass};
-use crate::trial::{Flag, Measurement, TrialId, TrialSpec};
+use crate::trial::{Flag, TrialId, TrialSpec};
 
 /// Losses of the link without a trial finishing in between, after which the fault is the device's or the
 /// link's, not a trial's: three trials, each tried twice.
@@ -42,8 +42,8 @@ impl Runner<'_> {
         let (done, about) = self.counts(plan);
         self.tell(Update::Started { id, attempt, done, about });
         match self.answer(plan.spec(id)).await? {
-            Ok(Answer::Finished(measurement)) => {
-                self.keep(*measurement, plan)?;
+            Ok(Answer::Finished(measured)) => {
+                self.keep(measured, plan)?;
                 Ok(Next::Settled)
             }
             Ok(Answer::Failed(failure)) => self.failed(id, failure).await,
@@ -76,9 +76,7 @@ impl Runner<'_> {
             answer = session.run(spec, |phase| observer.update(Update::Phase(phase))) => Ok(answer),
             () = cancel.cancelled() => {
                 match session.cancel_trial().await {
-                    Ok(Some(last)) if last.id == wanted => {
-                        self.record(Event::Finished { measurement: last })?;
-                    }
+                    Ok(Some(last)) if last.measurement.id == wanted => self.enter(last)?,
                     Ok(_) => (),
                     Err(Broken::Lost(_) | Broken::Alien(_)) => self.session = None,
                 }
@@ -87,11 +85,20 @@ impl Runner<'_> {
         }
     }
 
-    fn keep(&mut self, mut measurement: Measurement, plan: &Plan<'_>) -> Result<(), CampaignError> {
-        if self.ledger().was_cut(&measurement.id) {
-            measurement.flags.push(Flag::RepeatedAfterLinkLoss);
+    /// Samples first: whatever the journal holds has its samples, and those of a trial that it does not hold are
+    /// written again with the trial's repetition.
+    fn enter(&mut self, measured: Measured) -> Result<(), CampaignError> {
+        let Measured { measurement, series } = measured;
+        self.campaign.run_dir().write_samples(&measurement.id, &series)?;
+        self.record(Event::Finished { measurement })
+    }
+
+    fn keep(&mut self, mut measured: Measured, plan: &Plan<'_>) -> Result<(), CampaignError> {
+        if self.ledger().was_cut(&measured.measurement.id) {
+            measured.measurement.flags.push(Flag::RepeatedAfterLinkLoss);
         }
-        self.record(Event::Finished { measurement: Box::new(measurement.clone()) })?;
+        let measurement = measured.measurement.clone();
+        self.enter(measured)?;
         let (done, about) = self.counts(plan);
         self.tell(Update::Finished { measurement: &measurement, done, about });
         Ok(())

@@ -23,6 +23,7 @@ pub mod plan;
 mod retry;
 mod run;
 mod rundir;
+mod samples;
 mod session;
 mod tabulate;
 

@@ -4,8 +4,8 @@ use super::axes::DeviceAxes;
 use super::config::{Budget, GoalKind, StrategyKind, SweepConfig};
 use super::ledger::Ledger;
 use crate::search::{Bounded, Effective, Exhaustive, Goal, Point, Space, Strategy, TwoStep, Value};
-use crate::trial::{Combination, Purpose, Setting, Stage, TrialId, TrialSpec};
-use crate::units::{MilliJoule, Millis};
+use crate::trial::{Combination, GateSpec, Purpose, Setting, Stage, TrialId, TrialSpec};
+use crate::units::{Celsius, MilliJoule, Millis};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256};
 /// The plan of a run on a device.
 pub struct Plan<'a> {
     config: &'a SweepConfig,
+    /// Temperature of the gate's zone when the run began.
+    start: Option<Celsius>,
     /// The axes.
     pub axes: DeviceAxes,
 }
@@ -31,7 +33,13 @@ pub struct Footing {
 impl<'a> Plan<'a> {
     /// The plan of `config` on a device with these axes.
     pub fn new(config: &'a SweepConfig, axes: DeviceAxes) -> Self {
-        Plan { config, axes }
+        Plan { config, axes, start: None }
+    }
+
+    /// Trials start from `start`, unless the configuration says from where.
+    #[must_use]
+    pub fn starting_from(self, start: Option<Celsius>) -> Self {
+        Plan { start, ..self }
     }
 
     /// The baseline trials of all settings, in the order they are run.
@@ -71,7 +79,10 @@ impl<'a> Plan<'a> {
                 Stage::Decode => self.config.settings.decode_prompt,
             },
             seed: seed_of(self.config.search.seed, id),
-            gate: self.config.gate.clone(),
+            gate: GateSpec {
+                start_celsius: self.config.gate.start_celsius.or(self.start),
+                ..self.config.gate.clone()
+            },
             min_window_ms: measure.min_window_ms,
             min_updates: measure.min_updates,
             max_passes: measure.max_passes,
@@ -105,11 +116,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// About how many trials the whole run takes: exact for what is decided and for exhaustive searches.
+    /// About how many trials the whole run takes: exact for what is decided and for exhaustive searches. A search
+    /// that is not over is expected to take as many as those that are.
     pub fn about(&self, ledger: &Ledger) -> u32 {
         let settings = self.config.settings.list();
         let baseline = settings.len() as u32 * self.config.measure.baseline_repeats;
-        let guess = self.guess();
+        let known: Vec<u32> = settings.iter().filter_map(|s| Some(ledger.decision(*s)?.inferences)).collect();
+        let guess = known.iter().sum::<u32>().checked_div(known.len() as u32).unwrap_or_else(|| self.guess());
         let spent = |s: &Setting| {
             ledger.decision(*s).map_or(guess.max(ledger.inferences(*s)), |decided| decided.inferences)
         };
@@ -117,7 +130,7 @@ impl<'a> Plan<'a> {
         regular + regular.checked_div(self.config.measure.drift_every).unwrap_or(0)
     }
 
-    /// Trials expected of one search that is not over. Two-step: a quarter of the GPU axis and a sixth of the CPU axis
+    /// Trials expected of the first search. Two-step: a quarter of the GPU axis and a sixth of the CPU axis
     /// for two candidates, by the averages that were published.
     fn guess(&self) -> u32 {
         let (space, search) = (self.axes.space(), &self.config.search);

@@ -163,7 +163,9 @@ impl Runner<'_> {
         }
         self.connect().await?;
         let config = self.config().clone();
-        let plan = Plan::new(&config, self.axes()?);
+        // The first time the device was taken: a resumed run keeps the start temperature.
+        let start = self.ledger().first().and_then(|opened| opened.start);
+        let plan = Plan::new(&config, self.axes()?).starting_from(start);
         self.tell(Update::Baseline);
         self.batch(&plan, plan.baseline_trials()).await?;
         for setting in config.settings.list() {

@@ -1,8 +1,10 @@
 //! The run directory: complete in itself. Configuration, profile, environment, journal, samples, table, report.
 
 use super::config::{ConfigError, SweepConfig};
+use super::samples;
 use crate::profile::{self, Profile, ProfileError};
-use crate::protocol::Opened;
+use crate::protocol::{Opened, Series};
+use crate::trial::TrialId;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -160,7 +162,17 @@ impl RunDir {
         })
     }
 
-    /// Written beside and renamed, so that a file that is there is whole.
+    /// Writes what was sampled during a trial.
+    ///
+    /// # Errors
+    /// [`RunDirError::Io`].
+    pub fn write_samples(&self, id: &TrialId, series: &[Series]) -> Result<(), RunDirError> {
+        match series.is_empty() {
+            true => Ok(()),
+            false => write(self.samples().join(samples::file_name(id)), &samples::csv(series)),
+        }
+    }
+
     fn write_once(
         &self,
         name: &str,
@@ -171,11 +183,16 @@ impl RunDir {
             return Ok(());
         }
         let text = text().map_err(|why| RunDirError::Format { path: path.clone(), why })?;
-        let beside = self.path.join(format!("{name}.new"));
-        std::fs::write(&beside, text)
-            .and_then(|()| std::fs::rename(&beside, &path))
-            .map_err(|error| RunDirError::Io { doing: "write", path, error })
+        write(path, &text)
     }
+}
+
+/// Written beside and renamed, so that a file that is there is whole.
+fn write(path: PathBuf, text: &str) -> Result<(), RunDirError> {
+    let beside = PathBuf::from(format!("{}.new", path.display()));
+    std::fs::write(&beside, text)
+        .and_then(|()| std::fs::rename(&beside, &path))
+        .map_err(|error| RunDirError::Io { doing: "write", path, error })
 }
 
 /// A name as part of a file name.

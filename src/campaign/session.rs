@@ -2,10 +2,10 @@
 
 use crate::protocol::{
     AgentHello, Failure, FrameError, HostHello, Link, LinkReader, LinkWriter, OpenRequest, Opened,
-    PROTOCOL_VERSION, Progress, RestoreReport, ToAgent, ToHost,
+    PROTOCOL_VERSION, Progress, RestoreReport, Series, ToAgent, ToHost,
 };
 use crate::transport::{AgentLog, AgentStream};
-use crate::trial::{Measurement, TrialSpec};
+use crate::trial::{Measurement, TrialId, TrialSpec};
 use std::time::Duration;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 
@@ -20,11 +20,20 @@ pub enum Broken {
     Alien(String),
 }
 
+/// A measurement, and what was sampled meanwhile.
+#[derive(Debug)]
+pub struct Measured {
+    /// The measurement.
+    pub measurement: Box<Measurement>,
+    /// The samples.
+    pub series: Vec<Series>,
+}
+
 /// The answer to a trial.
 #[derive(Debug)]
 pub enum Answer {
     /// Measured.
-    Finished(Box<Measurement>),
+    Finished(Measured),
     /// Not measured.
     Failed(Failure),
     /// Not measured, and the agent has given the device back: it must be taken again.
@@ -42,6 +51,8 @@ pub struct Session {
     beat: Interval,
     heard: Instant,
     seq: u64,
+    /// What came of the trial in flight: a wait for its measurement may be given up and taken up again.
+    samples: Option<(TrialId, Vec<Series>)>,
 }
 
 impl Session {
@@ -62,6 +73,7 @@ impl Session {
             beat,
             heard: Instant::now(),
             seq: 0,
+            samples: None,
         };
         session.greet().await?;
         Ok(session)
@@ -127,7 +139,7 @@ impl Session {
             match self.next().await? {
                 ToHost::Progress(phase) => progress(&phase),
                 ToHost::Finished(measurement) if measurement.id == trial => {
-                    return Ok(Answer::Finished(measurement));
+                    return Ok(Answer::Finished(self.measured(measurement)));
                 }
                 ToHost::TrialFailed { id, failure } if *id == trial => return Ok(Answer::Failed(failure)),
                 ToHost::Failed(failure) => return Ok(Answer::Fell(failure)),
@@ -141,15 +153,21 @@ impl Session {
     ///
     /// # Errors
     /// [`Broken`].
-    pub async fn cancel_trial(&mut self) -> Result<Option<Box<Measurement>>, Broken> {
+    pub async fn cancel_trial(&mut self) -> Result<Option<Measured>, Broken> {
         self.send(&ToAgent::Cancel).await?;
         loop {
             match self.next().await? {
-                ToHost::Finished(measurement) => return Ok(Some(measurement)),
+                ToHost::Finished(measurement) => return Ok(Some(self.measured(measurement))),
                 ToHost::TrialFailed { .. } | ToHost::Failed(_) => return Ok(None),
                 _ => (),
             }
         }
+    }
+
+    /// The measurement with its samples.
+    fn measured(&mut self, measurement: Box<Measurement>) -> Measured {
+        let mine = self.samples.take().filter(|(id, _)| *id == measurement.id);
+        Measured { measurement, series: mine.map_or_else(Vec::new, |(_, series)| series) }
     }
 
     /// Keeps the session alive for `span`.
@@ -192,7 +210,7 @@ impl Session {
         }
     }
 
-    /// The next message that is not a heartbeat, with heartbeats sent meanwhile.
+    /// The next message that is neither heartbeat nor samples, with heartbeats sent meanwhile.
     async fn next(&mut self) -> Result<ToHost, Broken> {
         loop {
             tokio::select! {
@@ -201,8 +219,10 @@ impl Session {
                 heard = self.reader.receive() => match heard {
                     Ok(Some(message)) => {
                         self.heard = Instant::now();
-                        if !matches!(message, ToHost::Pong { .. }) {
-                            return Ok(message);
+                        match message {
+                            ToHost::Pong { .. } => (),
+                            ToHost::Samples { id, series } => self.samples = Some((*id, series)),
+                            message => return Ok(message),
                         }
                     }
                     Ok(None) => return Err(self.lost("the agent ended")),

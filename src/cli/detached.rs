@@ -163,11 +163,11 @@ impl Detached {
         Ok(looked.status == Some(0))
     }
 
-    /// Names of sample files. A device cannot make the host write anywhere else.
+    /// Names of sample files, whole ones. A device cannot make the host write anywhere else.
     async fn samples(&self, link: &dyn Transport) -> Result<Vec<String>, CliError> {
         let listed = link.run(&["ls", "-1", &format!("{}/samples", self.dir)], QUICK).await?;
         let plain = |name: &&str| {
-            !name.is_empty()
+            name.ends_with(".csv")
                 && !name.starts_with('.')
                 && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-@+".contains(c))
         };

@@ -192,17 +192,17 @@ impl Engine for LlamaEngine {
         &self.info
     }
 
-    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<(), EngineError> {
+    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {
         let written = match workload.setting.stage {
             Stage::Prefill => 1,
             Stage::Decode => workload.setting.tokens,
         };
         self.ensure_context(workload.prompt_tokens.saturating_add(written))?;
         self.draw_prompt(workload.prompt_tokens, workload.seed)?;
-        self.prefill(cancel)?;
+        let read = self.prefill(cancel)?;
         match workload.setting.stage {
-            Stage::Prefill => Ok(()),
-            Stage::Decode => self.decode(workload.setting.tokens, cancel).map(drop),
+            Stage::Prefill => Ok(read),
+            Stage::Decode => self.decode(workload.setting.tokens, cancel),
         }
     }
 

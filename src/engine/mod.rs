@@ -142,11 +142,12 @@ pub trait Engine: Send {
     /// What this engine is.
     fn info(&self) -> &EngineInfo;
 
-    /// Brings the engine to the beginning of the stage, one warm-up pass included. Not measured.
+    /// Brings the engine to the beginning of the stage, one warm-up pass included, whose times it gives: they are
+    /// no result.
     ///
     /// # Errors
     /// [`EngineError::Rejected`] if this engine can never run the workload.
-    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<(), EngineError>;
+    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError>;
 
     /// Runs the stage once.
     ///

@@ -100,8 +100,8 @@ impl Engine for SpinEngine {
         &self.info
     }
 
-    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<(), EngineError> {
-        self.pass(workload, cancel).map(drop)
+    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {
+        self.pass(workload, cancel)
     }
 
     fn pass(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {

@@ -5,6 +5,7 @@ use crate::engine::{EngineInfo, EngineSpec};
 use crate::knob::KnobInfo;
 use crate::profile::Profile;
 use crate::trial::{Measurement, Origin, SourceInfo, TrialId, TrialSpec};
+use crate::units::{BootNanos, Celsius};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,6 +51,13 @@ pub enum ToHost {
     Opened(Box<Opened>),
     /// A trial changes phase; for people, not for decisions.
     Progress(Progress),
+    /// What was sampled during a trial; comes before its `Finished`.
+    Samples {
+        /// Which.
+        id: Box<TrialId>,
+        /// Energy, clocks, limits, temperatures, latency over time.
+        series: Vec<Series>,
+    },
     /// A trial is done.
     Finished(Box<Measurement>),
     /// A trial is not done.
@@ -154,12 +162,26 @@ pub struct Opened {
     pub energy: Option<SourceInfo>,
     /// The engine, if one was asked for.
     pub engine: Option<EngineInfo>,
+    /// Temperature of the gate's zone, where the profile names one: trials start from there, unless the
+    /// configuration says otherwise.
+    pub start: Option<Celsius>,
     /// Conditions of the run, as pairs for people and for comparing: battery, charging, screen, ambient, ...
     pub conditions: BTreeMap<String, String>,
     /// Set when the device was found dirty and was restored first.
     pub restored_first: Option<RestoreReport>,
     /// What the host should pass on: table differences, missing sensors, refused companions.
     pub notes: Vec<String>,
+}
+
+/// One quantity over time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is, for example `clock.gpu` or `temperature.soc_therm`.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// When, on the device's boot clock, and how much. A value holds until the next.
+    pub points: Vec<(BootNanos, f64)>,
 }
 
 /// A trial changes phase.

@@ -116,7 +116,6 @@ fn name(verdict: &Verdict) -> String {
         Verdict::Free => "free (governor)".into(),
         Verdict::Clamped { by } => format!("clamped by {by}"),
         Verdict::Contended { .. } => "contended".into(),
-        Verdict::Rejected { .. } => "rejected".into(),
         Verdict::Unverifiable { .. } => "unverifiable".into(),
     }
 }
@@ -137,13 +136,18 @@ pub fn remarks(events: &[Line]) -> BTreeMap<String, usize> {
 fn remark(flag: &Flag) -> String {
     match flag {
         Flag::SchedulingJitter => "scheduling jitter: ITL p99 above 3 x p50".into(),
-        Flag::Cold => "cold: first run after load".into(),
         Flag::AffinityNotApplied { why } => format!("affinity not applied: {why}"),
         Flag::RepeatedAfterLinkLoss => "repeated after the link was lost".into(),
         Flag::ExternalPower => "external power attached although energy is the battery's".into(),
         Flag::ThermalControlAltered => "thermal control altered by the profile".into(),
         Flag::SamplesLost { .. } => "sensor samples lost".into(),
     }
+}
+
+/// Runs that were the first after a load, with their latency in ms: another result than a warm one.
+pub fn cold(events: &[Line]) -> impl Iterator<Item = (Setting, f64)> {
+    let cold = measurements(events).filter(|m| m.warm_up.cold);
+    cold.filter_map(|m| Some((m.id.setting, m.warm_up.latency?.0)))
 }
 
 /// The drift control: latency of each re-measurement against the first one of its setting, as a ratio.

@@ -168,6 +168,9 @@ fn quality(run: &Run) -> Markup {
         h2 { "Pins, failures, drift" }
         (pairs(verdicts.iter().map(|(verdict, n)| (verdict.clone(), format!("{n} knob-trials")))))
         (pairs(remarks.iter().map(|(remark, n)| (remark.clone(), format!("{n} trials")))))
+        (pairs(data::cold(run.events).map(|(setting, ms)| {
+            (format!("first run after load (cold), {setting}"), format!("{ms:.1} ms"))
+        })))
         @if failures.is_empty() { p { "No attempt failed." } } @else {
             p { "Failed attempts: " (failures.len()) }
             ul { @for (id, failure, given_up) in failures {

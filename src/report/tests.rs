@@ -56,6 +56,7 @@ fn measured(at: Option<(u64, u64)>, purpose: Purpose, repeat: u32) -> Event {
                 start: [("soc_therm".into(), Celsius(34.0 + gpu / 900.0))].into(),
                 end: Default::default(),
             },
+            warm_up: Default::default(),
             rss_bytes: None,
             flags: Vec::new(),
         }),
@@ -75,6 +76,7 @@ fn opened() -> Event {
     let device = Fingerprint { model: "Pixel <script>alert(7)</script>".into(), ..Default::default() };
     let opened = Opened {
         device,
+        start: None,
         origin: Origin::Simulated,
         knobs: vec![knob("gpu", &GPUS), knob("cpu-big", &CPUS)],
         energy: None,

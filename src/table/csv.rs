@@ -3,7 +3,6 @@
 use super::{Entry, Expected, Spread, Table, TableError};
 use crate::search::Goal;
 use crate::trial::{Choice, KnobId};
-use crate::units::OppUnit;
 use std::collections::BTreeSet;
 
 impl Table {
@@ -64,13 +63,7 @@ impl Table {
     }
 
     fn unit_word(&self, id: &KnobId) -> &'static str {
-        match self.units.get(id) {
-            Some(OppUnit::KiloHertz) => "kHz",
-            Some(OppUnit::MegaBytesPerSecond) => "MB/s",
-            Some(OppUnit::CpuPermille) => "CPU/1000",
-            Some(OppUnit::Index) => "index",
-            None => "?",
-        }
+        self.units.get(id).map_or("?", |unit| unit.word())
     }
 }
 

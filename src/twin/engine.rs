@@ -112,14 +112,14 @@ impl Engine for TwinEngine {
         &self.info
     }
 
-    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<(), EngineError> {
+    fn prepare(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {
         if workload.setting.tokens == 0 {
             return Err(EngineError::Rejected("a stage of 0 tokens cannot be run; give at least 1".into()));
         }
         if workload.setting.stage == Stage::Decode {
             self.run(Setting { stage: Stage::Prefill, tokens: workload.prompt_tokens }, cancel)?;
         }
-        self.run(workload.setting, cancel).map(drop)
+        self.run(workload.setting, cancel)
     }
 
     fn pass(&mut self, workload: &Workload, cancel: &Cancel) -> Result<PassTimes, EngineError> {

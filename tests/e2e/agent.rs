@@ -71,7 +71,7 @@ impl Session {
     fn hear(&mut self) -> ToHost {
         loop {
             match self.from.recv_timeout(DEADLINE).expect("a frame") {
-                ToHost::Progress(_) => {}
+                ToHost::Progress(_) | ToHost::Samples { .. } => {}
                 other => return other,
             }
         }

@@ -76,6 +76,10 @@ fn a_killed_sweep_resumes_to_the_same_table_from_any_moment() {
         assert_eq!(&after[..before.len()], &before[..], "nothing measured is lost");
         let distinct: std::collections::BTreeSet<_> = after.iter().collect();
         assert_eq!(distinct.len(), after.len(), "nothing is measured twice");
+        let files = fs::read_dir(run.join("samples")).unwrap();
+        let whole =
+            files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "csv"));
+        assert_eq!(whole.count(), after.len(), "every trial has its samples");
     }
 }
 

@@ -61,6 +61,8 @@ fn a_detached_run_outlives_adbd_and_is_brought_home() {
         assert!(run.join(name).is_file(), "{name} is missing");
     }
     assert_eq!(journal(&run), journal(&there));
+    let measured = journal(&run).iter().filter(|line| line["event"] == "finished").count();
+    assert_eq!(std::fs::read_dir(run.join("samples")).unwrap().count(), measured);
     // The directory is as good as a tethered one: a resume finds nothing left to do.
     let resumed = opptune(["resume"]).arg(&run).output().unwrap();
     assert!(matches!(resumed.status.code(), Some(0 | 5 | 7)), "{}", text(&resumed));

@@ -6,6 +6,7 @@ use crate::protocol::FailureClass;
 use crate::search::Point;
 use crate::transport::TransportError;
 use crate::trial::{Flag, TrialId};
+use crate::units::Celsius;
 use journal::Event;
 
 /// The `nth` trial given to the agent (from 0), and all from there up to `more` later, act like this.
@@ -219,6 +220,22 @@ async fn a_reboot_of_the_machine_that_the_agent_runs_on_is_not_the_devices() {
     device.with(|w| w.meanwhile = |w| w.agent_boot_id = "host-2".into());
     assert_eq!(sweep(&device, &run, "").await.unwrap().exit_code(), 0);
     assert!(!events(&run).iter().any(|l| matches!(l.event, Event::Rebooted { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_run_starts_its_trials_from_the_temperature_of_its_beginning() {
+    let (_dir, run) = fresh();
+    let device = from_trial(7, 0, Act::HangUp);
+    device.with(|w| w.meanwhile = |w| w.boot_id = "boot-2".into());
+    assert_eq!(sweep(&device, &run, "retry = { on-reboot = \"stop\" }").await.unwrap().exit_code(), 6);
+    device.with(|w| w.celsius = Celsius(39.0));
+    assert_eq!(sweep(&device, &run, "").await.unwrap().exit_code(), 0);
+    assert!(device.with(|w| w.starts.iter().all(|start| *start == Some(Celsius(30.0)))));
+    assert_every_trial_has_its_samples(&run);
+    let (_dir, run) = fresh();
+    device.with(|w| w.starts.clear());
+    sweep(&device, &run, "gate = { start-celsius = 33.0 }").await.unwrap();
+    assert!(device.with(|w| w.starts.iter().all(|start| *start == Some(Celsius(33.0)))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use crate::search::Goal;
 use crate::table::Table;
 use crate::trial::{Purpose, Stage};
 use script::{Act, Device, config, profile};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,20 @@ fn fresh() -> (tempfile::TempDir, RunDir) {
 async fn sweep(device: &Device, run: &RunDir, more: &str) -> Result<Outcome, CampaignError> {
     let campaign = Campaign::new(config(more), profile(), run.clone(), device.connector())?;
     campaign.run(CancellationToken::new(), &mut ()).await
+}
+
+/// A sample file for every trial of the journal, and no other file.
+fn assert_every_trial_has_its_samples(run: &RunDir) {
+    let of = |line: &journal::Line| match &line.event {
+        journal::Event::Finished { measurement } => Some(samples::file_name(&measurement.id)),
+        _ => None,
+    };
+    let wanted: BTreeSet<String> = events(run).iter().filter_map(of).collect();
+    let files = std::fs::read_dir(run.samples()).unwrap();
+    let found: BTreeSet<String> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(found, wanted);
+    let first = std::fs::read_to_string(run.samples().join(found.first().unwrap())).unwrap();
+    assert_eq!(first, "boot_ms,series,unit,value\n1.000,power,mW,1000\n");
 }
 
 fn events(run: &RunDir) -> Vec<journal::Line> {
@@ -45,6 +60,7 @@ async fn a_sweep_measures_the_baseline_searches_and_leaves_a_complete_directory(
     assert_eq!(Table::load(&run.table()).unwrap(), table);
     assert_eq!(table_of(&events(&run), &config(""), &profile()).unwrap(), table);
     assert!(run.path().join("environment.json").is_file());
+    assert_every_trial_has_its_samples(&run);
     assert_eq!((run.config().unwrap(), run.profile().unwrap()), (config(""), profile()));
     assert_eq!(device.with(|w| (w.opens, w.byes)), (1, 1));
     assert!(script::times(&device.with(|w| w.ran.clone())).values().all(|&n| n == 1));

@@ -53,6 +53,10 @@ pub struct World {
     pub agent_boot_id: String,
     pub serial: String,
     pub energy: bool,
+    /// Of the gate's zone.
+    pub celsius: Celsius,
+    /// Start temperatures that trials asked for, in order.
+    pub starts: Vec<Option<Celsius>>,
     pub differs: Vec<String>,
     /// What happens to the device while the link is down.
     pub meanwhile: fn(&mut World),
@@ -79,6 +83,8 @@ impl Device {
             agent_boot_id: "host-1".into(),
             serial: "serial".into(),
             energy: true,
+            celsius: Celsius(30.0),
+            starts: Vec::new(),
             differs: Vec::new(),
             meanwhile: |_| (),
             unreachable: Vec::new(),
@@ -122,6 +128,11 @@ pub fn failure(class: FailureClass) -> Failure {
 async fn serve(device: Device, mut link: Link<ToAgent, ToHost>) {
     let mut lingering: Option<TrialId> = None;
     while let Ok(Some(message)) = link.receive().await {
+        if let ToAgent::Run(spec) = &message
+            && link.send(&samples(spec)).await.is_err()
+        {
+            return;
+        }
         let answer = match message {
             ToAgent::Hello(_) => ToHost::Hello(hello(&device)),
             ToAgent::Open(_) => open(&device),
@@ -175,8 +186,15 @@ async fn run(device: &Device, spec: TrialSpec, lingering: &mut Option<TrialId>) 
     })
 }
 
+fn samples(spec: &TrialSpec) -> ToHost {
+    let points = vec![(BootNanos(1_000_000), 1000.0)];
+    let series = vec![Series { name: "power".into(), unit: "mW".into(), points }];
+    ToHost::Samples { id: Box::new(spec.id.clone()), series }
+}
+
 fn act(device: &Device, spec: &TrialSpec) -> Act {
     device.with(|w| {
+        w.starts.push(spec.gate.start_celsius);
         let act = (w.script)(spec);
         if matches!(act, Act::Measure | Act::Clamped) {
             w.ran.push(spec.id.clone());
@@ -215,6 +233,7 @@ fn open(device: &Device) -> ToHost {
         knobs: vec![knob("gpu", &GPU), knob("cpu-big", &CPU), knob("cpu-little", &LITTLE), knob("mem", &GPU)],
         energy: device.with(|w| w.energy).then(source),
         engine: Some(EngineInfo { name: "script".into(), ..EngineInfo::default() }),
+        start: Some(device.with(|w| w.celsius)),
         conditions: [("screen".to_owned(), "off".to_owned())].into(),
         restored_first: None,
         notes: vec!["no gauge".into()],
@@ -276,6 +295,7 @@ pub fn measure(spec: &TrialSpec, pinned: Verdict) -> Measurement {
         }),
         knobs: [("gpu", gpu), ("cpu-big", cpu)].map(|(id, mean)| seen(spec, id, mean, &pinned)).into(),
         heat: Heat::default(),
+        warm_up: WarmUp::default(),
         rss_bytes: None,
         flags: Vec::new(),
     }
