@@ -22,9 +22,14 @@ pub struct Progress {
     profile: Profile,
     knobs: Vec<KnobInfo>,
     bar: Option<ProgressBar>,
+    /// Trials and time left.
+    left: String,
+    /// What is measured, and how far that is.
     now: String,
+    phase: String,
     best: String,
-    began: Instant,
+    /// When the first trial of this process began, and how many were done by then.
+    began: Option<(Instant, u32)>,
     spoke: Option<Instant>,
 }
 
@@ -38,9 +43,11 @@ impl Progress {
             profile,
             knobs: Vec::new(),
             bar,
+            left: String::new(),
             now: String::new(),
+            phase: String::new(),
             best: String::new(),
-            began: Instant::now(),
+            began: None,
             spoke: None,
         }
     }
@@ -59,19 +66,26 @@ impl Progress {
         }
     }
 
+    fn text(&self) -> String {
+        format!("{}; now {}{}{}", self.left, self.now, self.phase, self.best)
+    }
+
+    /// A trial begins.
     fn count(&mut self, done: u32, about: u32) {
-        let left =
-            left(self.began.elapsed(), done, about).map_or(String::new(), |t| format!(", about {t} left"));
-        let text = format!("{}{}{left}", self.now, self.best);
+        let (began, before) = *self.began.get_or_insert_with(|| (Instant::now(), done));
+        let left = about.saturating_sub(done);
+        let time =
+            time_left(began.elapsed(), done - before, left).map_or(String::new(), |t| format!(", about {t}"));
+        self.left = format!("{left} left{time}");
         match &self.bar {
             Some(bar) => {
                 bar.set_length(u64::from(about));
                 bar.set_position(u64::from(done));
-                bar.set_message(text);
+                bar.set_message(self.text());
             }
             None if self.spoke.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) => {
                 self.spoke = Some(Instant::now());
-                self.say(&format!("{done}/{about} {text}"));
+                self.say(&format!("trials: {done} of about {about} done, {}", self.text()));
             }
             None => (),
         }
@@ -123,25 +137,29 @@ impl Observer for Progress {
         }
         match news {
             Update::Opened { opened } => self.knobs = opened.knobs.clone(),
-            Update::Searching { .. } => self.best.clear(),
+            Update::Baseline => self.best.clear(),
+            Update::Searching { .. } => self.best = "; nothing within the budget yet".into(),
             Update::Best { point, value, .. } => {
                 let at = rows::point(&self.profile, &self.knobs, point);
-                self.best = format!(", best so far {} at {at}", value_text(value));
+                self.best = format!("; best so far {at}: {}", value_text(value));
             }
             Update::Started { id, done, about, .. } => {
                 let point = rows::combination(&self.profile, &self.knobs, &id.combination);
                 self.now = format!("{} {point}", id.setting);
+                self.phase.clear();
                 self.count(done, about);
             }
             Update::Phase(progress) => {
+                self.phase = format!(": {}", [&*progress.phase, &progress.detail].join(" ").trim_end());
                 if let Some(bar) = &self.bar {
-                    bar.set_message(format!(
-                        "{}: {} {}{}",
-                        self.now, progress.phase, progress.detail, self.best
-                    ));
+                    bar.set_message(self.text());
                 }
             }
-            Update::Finished { done, about, .. } => self.count(done, about),
+            Update::Finished { done, .. } => {
+                if let Some(bar) = &self.bar {
+                    bar.set_position(u64::from(done));
+                }
+            }
             _ => (),
         }
     }
@@ -175,10 +193,10 @@ fn value_text(value: Value) -> String {
     format!("{}, {}/token", value.latency, value.energy)
 }
 
-/// Time left for a person, by the mean of what was done.
-fn left(elapsed: Duration, done: u32, about: u32) -> Option<String> {
+/// Time that `left` trials take, for a person, by the mean of those that were `done` in `elapsed`.
+fn time_left(elapsed: Duration, done: u32, left: u32) -> Option<String> {
     let each = elapsed.checked_div(done)?;
-    let seconds = (each * about.saturating_sub(done)).as_secs();
+    let seconds = (each * left).as_secs();
     Some(match seconds {
         0..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),
@@ -192,11 +210,12 @@ mod tests {
 
     #[test]
     fn time_left_is_by_what_was_done() {
-        assert_eq!(left(Duration::from_secs(60), 0, 10), None);
-        assert_eq!(left(Duration::from_secs(60), 10, 20).as_deref(), Some("60 s"));
-        assert_eq!(left(Duration::from_secs(60), 1, 11).as_deref(), Some("10 min"));
-        assert_eq!(left(Duration::from_secs(3600), 2, 5).as_deref(), Some("90 min"));
-        assert_eq!(left(Duration::from_secs(3600), 1, 6).as_deref(), Some("5 h 0 min"));
-        assert_eq!(left(Duration::from_secs(60), 30, 20).as_deref(), Some("0 s"));
+        let left = |seconds, done, left| time_left(Duration::from_secs(seconds), done, left);
+        assert_eq!(left(60, 0, 10), None);
+        assert_eq!(left(60, 10, 10).as_deref(), Some("60 s"));
+        assert_eq!(left(60, 1, 10).as_deref(), Some("10 min"));
+        assert_eq!(left(3600, 2, 3).as_deref(), Some("90 min"));
+        assert_eq!(left(3600, 1, 5).as_deref(), Some("5 h 0 min"));
+        assert_eq!(left(60, 30, 0).as_deref(), Some("0 s"));
     }
 }

@@ -102,8 +102,18 @@ fn load(path: &Path) -> Result<Table, TableError> {
 
 /// Prints a table as people read it, with what they must know before the numbers.
 pub(super) fn print(table: &Table) {
-    println!("{} on {} ({})", table.run, text::device(&table.device), table.engine.model);
+    let engine = &table.engine;
+    println!(
+        "{} on {}, {} {} {}, energy: {}",
+        table.run,
+        text::device(&table.device),
+        engine.name,
+        engine.model,
+        engine.quantisation,
+        table.energy
+    );
     print_entries(table, &table.entries.iter().collect::<Vec<_>>());
+    println!("{}", rows::LEGEND);
 }
 
 fn print_entries(table: &Table, entries: &[&Entry]) {

@@ -74,10 +74,7 @@ fn answer(run: &Run) -> Markup {
                     } } }
                 } }
                 @for note in table.entries.iter().filter_map(rows::note) { p.warning { (note) } }
-                p.fine {
-                    "Latency is the time to first token (TTFT) for prefill and the time per output token (TPOT) for decode. "
-                    "Energy is per token of the stage. Changes are against the device's default governors on the same setting."
-                }
+                p.fine { (rows::LEGEND) }
             }
         }
     }

@@ -17,7 +17,7 @@ pub fn cells(table: &Table, entry: &Entry) -> Vec<String> {
     cells.push(change(Some(here.latency_ms), Some(there.latency_ms)));
     cells.push(energy(here));
     cells.push(change(here.energy_mj, there.energy_mj));
-    cells.push(entry.inferences.to_string());
+    cells.extend([here.latency_ms.n.to_string(), entry.inferences.to_string()]);
     cells
 }
 
@@ -29,9 +29,15 @@ pub fn headings(table: &Table) -> Vec<String> {
         EnergyKind::Modelled => "energy (modelled)",
         _ => "energy",
     };
-    all.extend(["latency", "vs governors", energy, "vs governors", "inferences"].map(String::from));
+    all.extend(["latency", "vs governors", energy, "vs governors", "n", "inferences"].map(String::from));
     all
 }
+
+/// What the cells are.
+pub const LEGEND: &str = "\
+Latency is the time to first token (TTFT) for prefill and the time per output token (TPOT) for decode; energy is per token.
+Both are medians of n trials, in brackets their 95 % interval, or the lowest and highest where n is too small for one.
+Changes are against the device's default governors on the same setting. Inferences are all trials the search spent.";
 
 /// What a reader must know before any number of the table; empty when it is all measured.
 pub fn warnings(origin: Origin, energy: Option<EnergyKind>) -> Vec<&'static str> {
@@ -58,7 +64,7 @@ pub fn point(profile: &Profile, knobs: &[KnobInfo], point: Point) -> String {
     pins.collect::<Vec<_>>().join(", ")
 }
 
-/// A combination by its leading knobs; `governors` when none is pinned.
+/// A combination by its leading knobs; `default governors` when none is pinned.
 pub fn combination(profile: &Profile, knobs: &[KnobInfo], combination: &Combination) -> String {
     let axes = profile.axes.gpu.iter().chain(&profile.axes.cpu);
     let pins = axes.filter_map(|axis| match combination.of(&axis.lead) {
@@ -66,7 +72,7 @@ pub fn combination(profile: &Profile, knobs: &[KnobInfo], combination: &Combinat
         Choice::Governor => None,
     });
     let text = pins.collect::<Vec<_>>().join(", ");
-    if text.is_empty() { "governors".into() } else { text }
+    if text.is_empty() { "default governors".into() } else { text }
 }
 
 fn lead(knobs: &[KnobInfo], id: &KnobId, opp: Opp) -> Option<String> {
@@ -107,14 +113,20 @@ fn pin(entry: &Entry, knob: &KnobId, unit: OppUnit) -> String {
 }
 
 fn latency(stage: Stage, expected: &Expected) -> String {
-    match stage {
-        Stage::Prefill => format!("TTFT {:.1} ms", expected.latency_ms.median),
-        Stage::Decode => format!("TPOT {:.1} ms", expected.latency_ms.median),
-    }
+    let name = match stage {
+        Stage::Prefill => "TTFT",
+        Stage::Decode => "TPOT",
+    };
+    format!("{name} {}", spread(expected.latency_ms, "ms"))
 }
 
 fn energy(expected: &Expected) -> String {
-    expected.energy_mj.map_or("unavailable".into(), |e| format!("{:.1} mJ/token", e.median))
+    expected.energy_mj.map_or("unavailable".into(), |e| spread(e, "mJ/token"))
+}
+
+/// `138.8 ms (136.2..140.1)`
+fn spread(spread: Spread, unit: &str) -> String {
+    format!("{:.1} {unit} ({:.1}..{:.1})", spread.median, spread.low, spread.high)
 }
 
 fn change(here: Option<Spread>, there: Option<Spread>) -> String {
