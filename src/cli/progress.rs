@@ -66,8 +66,9 @@ impl Progress {
         }
     }
 
-    fn text(&self) -> String {
-        format!("{}; now {}{}{}", self.left, self.now, self.phase, self.best)
+    fn show(&self, bar: &ProgressBar) {
+        bar.set_prefix(self.left.clone());
+        bar.set_message(format!("now {}{}\n{}", self.now, self.phase, self.best));
     }
 
     /// A trial begins.
@@ -81,11 +82,14 @@ impl Progress {
             Some(bar) => {
                 bar.set_length(u64::from(about));
                 bar.set_position(u64::from(done));
-                bar.set_message(self.text());
+                self.show(bar);
             }
             None if self.spoke.is_none_or(|at| at.elapsed() >= PLAIN_EVERY) => {
                 self.spoke = Some(Instant::now());
-                self.say(&format!("trials: {done} of about {about} done, {}", self.text()));
+                self.say(&format!(
+                    "trials: {done} of about {about} done, {}; now {}; {}",
+                    self.left, self.now, self.best
+                ));
             }
             None => (),
         }
@@ -137,11 +141,11 @@ impl Observer for Progress {
         }
         match news {
             Update::Opened { opened } => self.knobs = opened.knobs.clone(),
-            Update::Baseline => self.best.clear(),
-            Update::Searching { .. } => self.best = "; nothing within the budget yet".into(),
+            Update::Baseline => self.best = "no search yet".into(),
+            Update::Searching { .. } => self.best = "nothing within the budget yet".into(),
             Update::Best { point, value, .. } => {
                 let at = rows::point(&self.profile, &self.knobs, point);
-                self.best = format!("; best so far {at}: {}", value_text(value));
+                self.best = format!("best so far {at}: {}", value_text(value));
             }
             Update::Started { id, done, about, .. } => {
                 let point = rows::combination(&self.profile, &self.knobs, &id.combination);
@@ -151,9 +155,7 @@ impl Observer for Progress {
             }
             Update::Phase(progress) => {
                 self.phase = format!(": {}", [&*progress.phase, &progress.detail].join(" ").trim_end());
-                if let Some(bar) = &self.bar {
-                    bar.set_message(self.text());
-                }
+                self.bar.iter().for_each(|bar| self.show(bar));
             }
             Update::Finished { done, .. } => {
                 if let Some(bar) = &self.bar {
@@ -166,7 +168,7 @@ impl Observer for Progress {
 }
 
 fn style() -> ProgressStyle {
-    let shape = "{bar:30} {pos}/{len} {elapsed} {wide_msg}";
+    let shape = "{bar:30} {pos}/{len} {elapsed}, {prefix}\n{msg}";
     ProgressStyle::with_template(shape).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 

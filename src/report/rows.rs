@@ -126,7 +126,8 @@ fn energy(expected: &Expected) -> String {
 
 /// `138.8 ms (136.2..140.1)`
 fn spread(spread: Spread, unit: &str) -> String {
-    format!("{:.1} {unit} ({:.1}..{:.1})", spread.median, spread.low, spread.high)
+    let number = |value: f64| if value < 1e3 { format!("{value:.1}") } else { format!("{value:.0}") };
+    format!("{} {unit} ({}..{})", number(spread.median), number(spread.low), number(spread.high))
 }
 
 fn change(here: Option<Spread>, there: Option<Spread>) -> String {
