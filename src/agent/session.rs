@@ -203,7 +203,7 @@ impl Session {
     /// Stops the engine at once and puts the device back.
     async fn end(&mut self) -> RestoreReport {
         self.stop_trial();
-        self.give(Job::Restore);
+        self.give(Job::GiveBack);
         match timeout(STOP_DEADLINE, self.last_answer()).await {
             Ok(report) => report,
             Err(_) => self.end_without_worker().await,

@@ -6,6 +6,7 @@ use super::taken::{Handle, Places, Taken, open};
 use super::trial::Trial;
 use crate::device::{self, Device, lock};
 use crate::engine::Cancel;
+use crate::guard::restore_from;
 use crate::probe;
 use crate::profile::Profile;
 use crate::protocol::{Failure, FailureClass, OpenRequest, RestoreReport, ToHost};
@@ -29,7 +30,9 @@ pub enum Job {
     CheckPins,
     /// Look for what would spoil a run with this profile.
     Doctor(Option<Box<Profile>>),
-    /// Put everything back.
+    /// Put back what this session changed.
+    GiveBack,
+    /// Put back what the device is owed: by this session, or, if it has not taken the device, by an earlier one.
     Restore,
 }
 
@@ -122,7 +125,8 @@ impl Bench {
                     self.with_device(|device| probe::doctor(device, profile, &state_dir)),
                 ))
             }
-            Job::Restore => ToHost::Restored(self.give_back()),
+            Job::GiveBack => ToHost::Restored(self.give_back()),
+            Job::Restore => self.restore().map_or_else(ToHost::Failed, ToHost::Restored),
         }
     }
 
@@ -166,6 +170,16 @@ impl Bench {
             Some(taken) => look(&taken.device),
             None => look(&device::this_machine(&self.places.launch.root)),
         }
+    }
+
+    fn restore(&mut self) -> Result<RestoreReport, Failure> {
+        if self.taken.is_some() {
+            return Ok(self.give_back());
+        }
+        let machine = device::this_machine(&self.places.launch.root);
+        let next = "Then run `opptune restore` again";
+        restore_from(&self.places.state_dir, &*machine.nodes, &*machine.properties)
+            .map_err(|e| Cause { next, ..Cause::from(e) }.untouched())
     }
 
     fn give_back(&mut self) -> RestoreReport {

@@ -80,18 +80,20 @@ impl Lock {
         }
     }
 
-    /// Takes over from `agent`, waiting for at most `patience`.
+    /// Takes over from `agent` (`None`: it is gone), waiting for at most `patience`.
     ///
     /// # Errors
     /// [`GuardError::State`] when the lock file cannot be used.
-    pub fn inherit(dir: &Path, agent: Process, patience: Duration) -> Result<Heir, GuardError> {
+    pub fn inherit(dir: &Path, agent: Option<Process>, patience: Duration) -> Result<Heir, GuardError> {
         let start = Instant::now();
         loop {
             if let Some(lock) = attempt(dir, "restorer", true)? {
                 return Ok(Heir::Us(lock));
             }
             match holder(dir) {
-                Some(holder) if holder.process != agent && holder.process.alive() => return Ok(Heir::Others),
+                Some(holder) if Some(holder.process) != agent && holder.process.alive() => {
+                    return Ok(Heir::Others);
+                }
                 _ if start.elapsed() > patience => return Ok(Heir::Nobody),
                 _ => std::thread::sleep(PAUSE),
             }
@@ -169,9 +171,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let heir = |agent| Lock::inherit(dir.path(), agent, Duration::from_millis(20)).unwrap();
         let held = Lock::take(dir.path(), "agent", None).unwrap();
-        assert!(matches!(heir(Process::this()), Heir::Nobody));
-        assert!(matches!(heir(Process::with_id(1).unwrap()), Heir::Others));
+        let (us, other) = (Some(Process::this()), Process::with_id(1));
+        assert!(matches!(heir(us), Heir::Nobody));
+        assert!(matches!(heir(other), Heir::Others) && matches!(heir(None), Heir::Others));
         drop(held);
-        assert!(matches!(heir(Process::this()), Heir::Us(_)));
+        assert!(matches!(heir(us), Heir::Us(_)));
     }
 }

@@ -72,8 +72,9 @@ pub fn run(args: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Before the agent is told that we stand by: one that is gone already has changed nothing.
-    let Some(agent) = Process::with_id(order.agent) else { return ExitCode::SUCCESS };
+    // An agent that is gone already is restored after like any other: it may have died while it replaced a
+    // restorer that was killed.
+    let agent = Process::with_id(order.agent);
     let (nodes, properties) = machine(&order.root);
     detach(&nodes);
     // Unbuffered: what a buffer holds back, poll does not see.
@@ -84,7 +85,7 @@ pub fn run(args: &[String]) -> ExitCode {
         End::Closed => "the agent ended without restoring".to_owned(),
         End::Silent => format!("the agent was silent for more than {:?}", order.lease),
     };
-    if end == End::Silent {
+    if let (End::Silent, Some(agent)) = (&end, agent) {
         end_agent(agent);
     }
     match restore(
@@ -159,7 +160,13 @@ fn end_agent(agent: Process) {
 
 /// Restores, again after a while if something differs. The lock is held for each attempt only, so that a new
 /// agent can take the device, and with it the duty to restore, in between. Whether nothing is owed any more.
-fn restore(order: &Order, end: &End, agent: Process, why: &str, place: Place) -> Result<bool, GuardError> {
+fn restore(
+    order: &Order,
+    end: &End,
+    agent: Option<Process>,
+    why: &str,
+    place: Place,
+) -> Result<bool, GuardError> {
     let store = Store::open(&order.state_dir, place.nodes)?;
     for pause in RETRIES.into_iter().map(Some).chain([None]) {
         let lock = match Lock::inherit(&order.state_dir, agent, DEATH)? {

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How often a lease is renewed within its length while the device is restored before anything else.
+const FEEDS: u32 = 4;
+
 /// How restorers are started: a program that hands what follows `restorer` to [`super::restorer::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -71,8 +74,8 @@ impl Feeder {
 }
 
 impl Guard {
-    /// Takes the device as `holder`: locks it, restores it first if it was left changed, starts the restorer as
-    /// `launch` says. `lease` is how long the agent may be silent before the restorer puts things back.
+    /// Takes the device as `holder`: locks it, starts the restorer as `launch` says, restores the device first if
+    /// it was left changed. `lease` is how long the agent may be silent before the restorer puts things back.
     ///
     /// # Errors
     /// [`GuardError::Held`] and [`GuardError::NotTheHolder`] name the holder; [`GuardError::Dirty`] when the
@@ -97,11 +100,14 @@ impl Guard {
             let store = Store::open(state_dir, &*device.nodes)?;
             let lock = Lock::take(state_dir, holder, steal_from)?;
             let last = store.last();
-            guard.restored_first = restore_owed(&store, guard.place())?;
+            let every = lease / FEEDS;
+            // With the lock we took the duty to restore from any earlier restorer: ours must stand by before we do.
+            let lease = Arc::new(Lease::start(launch, state_dir, lease)?);
+            guard.restored_first = restore_fed(&store, guard.place(), &lease, every)?;
             if let Some(RestoreReport { differs, .. }) = guard.restored_first.take_if(|r| !r.complete()) {
+                // The lease ends without a goodbye: the restorer goes on trying.
                 return Err(GuardError::Dirty { differs });
             }
-            let lease = Arc::new(Lease::start(launch, state_dir, lease)?);
             guard.durable = Some(Durable { store, lease, _lock: lock, last });
         }
         Ok(guard)
@@ -195,6 +201,19 @@ fn restore_owed(store: &Store, place: Place) -> Result<Option<RestoreReport>, Gu
         store.clear()?;
     }
     Ok(report)
+}
+
+/// The same, with the lease renewed at intervals: putting back what resists may take longer than the lease.
+fn restore_fed(
+    store: &Store,
+    place: Place,
+    lease: &Arc<Lease>,
+    every: Duration,
+) -> Result<Option<RestoreReport>, GuardError> {
+    let lease = lease.clone();
+    // A restorer that cannot be replaced now is found missing by the next feed.
+    let _feeding = BootClock.every(every, Box::new(move || drop(lease.feed())));
+    restore_owed(store, place)
 }
 
 /// Restores the device by hand: what `state_dir` says is owed, whoever left it. Needs no profile; a second time

@@ -131,9 +131,10 @@ impl Knob for CpuQuota {
             survives_reboot: false,
         };
         let control = self.delegation();
-        let before = access.optional(&control);
-        let withdraw = (self.hierarchy.unified && !delegated(&before))
-            .then(|| access.step(&control, "-cpu", Check::Text(before)));
+        // Only what was read may be called an original: an unread list is no empty one.
+        let before = self.hierarchy.unified.then(|| access.text(&control)).transpose()?;
+        let ours = before.filter(|list| !delegated(list));
+        let withdraw = ours.map(|list| access.step(&control, "-cpu", Check::Text(list)));
         Ok([remove].into_iter().chain(withdraw).collect())
     }
 
@@ -225,6 +226,13 @@ mod tests {
         knob.pin(&fake, Opp(250)).unwrap();
         assert_eq!(fake.last_write("/cg/cgroup.subtree_control"), "+cpu");
         assert_eq!(fake.last_write("/cg/opptune/cpu.max"), "2500 10000");
+    }
+
+    #[test]
+    fn a_delegation_that_cannot_be_read_is_not_taken_for_none() {
+        let fake = Fake::default();
+        machine(&fake, "cgroup2 /cg cgroup2 rw 0 0", "0::/user", &[("/cg/cgroup.controllers", "cpu")]);
+        assert!(quota(&fake, &[250]).unwrap().snapshot(&fake).is_err());
     }
 
     #[test]

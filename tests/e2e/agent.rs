@@ -1,7 +1,7 @@
 //! The agent's own binary over its standard input and output, on a directory of node files: whatever ends a
 //! session, the nodes are back.
 
-use crate::support::{Tree, until};
+use crate::support::{Tree, opptune, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use opptune::engine::{EngineKind, EngineSpec};
@@ -11,6 +11,7 @@ use opptune::trial::{
     Choice, Combination, GateSpec, KnobId, Measurement, Purpose, Setting, Stage, TrialId, TrialSpec, Verdict,
 };
 use opptune::units::Opp;
+use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -266,4 +267,62 @@ fn restoring_a_device_that_owes_nothing_is_fine() {
     let tree = Tree::new();
     let restored = agent(&tree.own_args()).arg("restore").output().unwrap();
     assert!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+}
+
+/// A tree that is left pinned, and nobody to put it back.
+fn left_changed() -> Tree {
+    let tree = Tree::new();
+    let session = Session::pinned(&tree, LONG);
+    let restorers = || {
+        let line = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let ours =
+            |pid: &i32| tree.own_args().iter().all(|arg| line(pid).contains(arg.split('=').nth(1).unwrap()));
+        let all = fs::read_dir("/proc").unwrap();
+        let pids = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| line(pid).contains("\0restorer\0") && ours(pid)).collect::<Vec<i32>>()
+    };
+    for restorer in restorers() {
+        kill(Pid::from_raw(restorer), Signal::SIGKILL).unwrap();
+    }
+    drop(session);
+    until("agent and restorer are gone", || restorers().is_empty());
+    assert!(tree.changed());
+    tree
+}
+
+#[test]
+fn the_host_restores_a_device_that_was_left_changed() {
+    let tree = left_changed();
+    let mut restore = opptune(["restore"]);
+    restore.args(tree.agent_args()).args(["--agent", env!("CARGO_BIN_EXE_opptune-agent")]);
+    for put_back in ["4 values verified", "0 values verified"] {
+        let output = restore.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(put_back), "{text}");
+        assert!(!tree.changed(), "{}", tree.difference());
+    }
+}
+
+#[test]
+fn restoring_from_the_host_is_refused_while_the_device_is_measured_on() {
+    let tree = Tree::new();
+    let _session = Session::pinned(&tree, LONG);
+    let mut restore = opptune(["restore"]);
+    let output = restore.args(tree.agent_args()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("held by `test`"), "{output:?}");
+    assert!(tree.changed());
+}
+
+#[test]
+fn a_restorer_that_comes_too_late_for_its_agent_restores() {
+    let tree = left_changed();
+    let gone = Command::new("true").spawn().and_then(|mut child| child.wait().map(|_| child.id())).unwrap();
+    let words = ["restorer".into(), "--lease-ms=1".replace('=', " "), format!("--agent-pid {gone}")];
+    let order = tree.own_args().iter().map(|arg| arg.replacen('=', " ", 1)).collect::<Vec<_>>();
+    let words = words.iter().chain(&order).flat_map(|words| words.split(' ').map(str::to_owned));
+    let output = agent(&words.collect::<Vec<_>>()).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!tree.changed(), "{}", tree.difference());
 }

@@ -1,9 +1,9 @@
-//! Every family against the twin's drivers: whatever is pinned, clamped, rewritten, refused and restored in
-//! whatever order, in the end every node is what it was.
+//! A simulated device with one knob of each family, and what may happen to it.
 
-use super::*;
+use super::super::*;
 use crate::guard::{Place, put_back};
 use crate::profile::Profile;
+use crate::protocol::RestoreReport;
 use crate::sysfs::NoProperties;
 use crate::twin::{CONTROL, Entry, Twin};
 use proptest::prelude::*;
@@ -12,14 +12,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// A family and the quirks it is tried with.
-struct Family {
-    name: &'static str,
+pub struct Family {
+    pub name: &'static str,
     driver: &'static str,
     domain: &'static str,
 }
 
 /// Driver and domain of a simulated device with one knob.
-const FAMILIES: &[Family] = &[
+pub const FAMILIES: &[Family] = &[
     Family {
         name: "cpufreq, up to 5.2",
         driver: "{ cpufreq = { policy = 4 } }",
@@ -92,6 +92,11 @@ const FAMILIES: &[Family] = &[
 ];
 
 impl Family {
+    /// Its driver answers EINVAL to a minimum above the maximum.
+    fn refuses(&self) -> bool {
+        self.domain.contains("limits = 'legacy'")
+    }
+
     fn profile(&self) -> Profile {
         let prior = if self.domain.contains("'empty'") { "prior = [509000, 700000, 980000]" } else { "" };
         let (cgroup, mounts) = match self.name.ends_with("v2") {
@@ -112,11 +117,13 @@ impl Family {
 
 /// What may happen between two pins.
 #[derive(Clone, Debug)]
-enum Event {
+pub enum Event {
     /// Pinned at this share of the table.
     Pin(usize),
     /// Pinned, but the access with this number fails.
     PinBroken(usize, usize),
+    /// Pinned by somebody who dies before the access with this number.
+    PinCut(usize, usize),
     /// A kernel client caps the domain at this share, or lets go.
     Clamp(Option<usize>),
     /// Writes succeed and do nothing, or work again.
@@ -127,9 +134,13 @@ enum Event {
     Online(bool),
     /// Restored, by whoever.
     Restore,
+    /// Restored, but the access with this number fails.
+    RestoreBroken(usize),
+    /// Restored by somebody who dies before the access with this number.
+    RestoreCut(usize),
 }
 
-fn event() -> impl Strategy<Value = Event> {
+pub fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (0..4_usize).prop_map(Event::Pin),
         2 => (0..4_usize, 0..8_usize).prop_map(|(at, access)| Event::PinBroken(at, access)),
@@ -137,47 +148,87 @@ fn event() -> impl Strategy<Value = Event> {
         1 => any::<bool>().prop_map(Event::Deaf),
         1 => Just(Event::Meddled),
         1 => any::<bool>().prop_map(Event::Online),
+        2 => (0..4_usize, 0..8_usize).prop_map(|(at, access)| Event::PinCut(at, access)),
         2 => Just(Event::Restore),
+        1 => (0..8_usize).prop_map(Event::RestoreBroken),
+        1 => (0..8_usize).prop_map(Event::RestoreCut),
     ]
 }
 
-/// Nodes of which one access can be made to fail, and which see every write.
-struct Watched<'a> {
+/// What becomes of accesses.
+#[derive(Clone, Copy)]
+enum Fuse {
+    Whole,
+    /// After so many accesses one fails.
+    Breaks(usize),
+    /// After so many accesses all fail: whoever makes them is dead.
+    Cut(usize),
+}
+
+/// Nodes of which accesses can be made to fail, and which see every write.
+pub struct Watched<'a> {
     inner: &'a dyn Nodes,
-    /// Accesses until one fails.
-    fuse: Mutex<Option<usize>>,
+    fuse: Mutex<Fuse>,
+    /// A crossing write is refused and nothing but such a write is.
+    strict: Mutex<bool>,
     /// Number last written to each node.
     numbers: Mutex<BTreeMap<String, u64>>,
 }
 
 impl<'a> Watched<'a> {
-    fn new(inner: &'a dyn Nodes) -> Self {
-        Watched { inner, fuse: Mutex::new(None), numbers: Mutex::default() }
+    pub fn new(inner: &'a dyn Nodes, strict: bool) -> Self {
+        let (fuse, strict) = (Mutex::new(Fuse::Whole), Mutex::new(strict));
+        Watched { inner, fuse, strict, numbers: Mutex::default() }
+    }
+
+    /// Does something of which the access with this number and all that follow fail.
+    pub fn cut<T>(&self, access: usize, act: impl FnOnce() -> T) -> T {
+        self.with(Fuse::Cut(access), act)
+    }
+
+    fn with<T>(&self, fuse: Fuse, act: impl FnOnce() -> T) -> T {
+        *self.fuse.lock().unwrap() = fuse;
+        let outcome = act();
+        *self.fuse.lock().unwrap() = Fuse::Whole;
+        outcome
     }
 
     fn burn(&self, op: &str, path: &NodePath) -> Result<(), NodeError> {
         let mut fuse = self.fuse.lock().unwrap();
-        let blown = *fuse == Some(0);
-        *fuse = fuse.and_then(|left| left.checked_sub(1));
+        let (next, blown) = match *fuse {
+            Fuse::Whole | Fuse::Breaks(0) => (Fuse::Whole, matches!(*fuse, Fuse::Breaks(0))),
+            Fuse::Breaks(left) => (Fuse::Breaks(left - 1), false),
+            Fuse::Cut(left) => (Fuse::Cut(left.saturating_sub(1)), left == 0),
+        };
+        *fuse = next;
         if blown { Err(NodeError::from_errno(op, path, libc::EIO)) } else { Ok(()) }
     }
 
-    /// No write ever asks for a minimum above the maximum that was asked for, or the reverse.
+    /// No write ever asks for a minimum above the maximum that was asked for, or the reverse. Power levels count
+    /// downwards.
     fn in_order(&self, path: &NodePath, text: &str) {
         let Ok(value) = text.parse::<u64>() else { return };
         let path = path.to_string();
         let mut numbers = self.numbers.lock().unwrap();
-        let lower = ["min_freq", "devfreq_min", "min_clock"].iter().any(|name| path.contains(name));
-        let upper = ["max_freq", "devfreq_max", "max_clock"].iter().any(|name| path.contains(name));
+        let is = |names: [&str; 4]| names.iter().any(|name| path.contains(name));
+        let lower = is(["min_freq", "devfreq_min", "min_clock", "max_pwrlevel"]);
+        let upper = is(["max_freq", "devfreq_max", "max_clock", "min_pwrlevel"]);
         // 0 frees a lock: for a maximum that is no bound.
-        let value = if upper && value == 0 { u64::MAX } else { value };
-        let other = if lower { path.replace("min", "max") } else { path.replace("max", "min") };
+        let value = if upper && value == 0 && !path.contains("pwrlevel") { u64::MAX } else { value };
+        let other =
+            if path.contains("min") { path.replace("min", "max") } else { path.replace("max", "min") };
         match numbers.get(&other) {
             Some(&max) if lower => assert!(value <= max, "{path}: {value} is above {max}"),
             Some(&min) if upper => assert!(value >= min, "{path}: {value} is below {min}"),
             _ => {}
         }
         numbers.insert(path, value);
+    }
+
+    /// What the driver itself says of the order of writes.
+    fn not_refused(&self, path: &NodePath, text: &str, answer: &Result<(), NodeError>) {
+        let refused = matches!(answer, Err(error) if error.fault == crate::sysfs::NodeFault::Invalid);
+        assert!(!(refused && *self.strict.lock().unwrap()), "{path}: {text} was refused");
     }
 }
 
@@ -190,7 +241,9 @@ impl Nodes for Watched<'_> {
     fn write(&self, path: &NodePath, text: &str) -> Result<(), NodeError> {
         self.burn("write", path)?;
         self.in_order(path, text);
-        self.inner.write(path, text)
+        let answer = self.inner.write(path, text);
+        self.not_refused(path, text, &answer);
+        answer
     }
 
     fn list(&self, dir: &NodePath) -> Result<Vec<String>, NodeError> {
@@ -202,47 +255,54 @@ impl Nodes for Watched<'_> {
     }
 
     fn make_dir(&self, dir: &NodePath) -> Result<(), NodeError> {
+        self.burn("make", dir)?;
         self.inner.make_dir(dir)
     }
 
     fn remove_dir(&self, dir: &NodePath) -> Result<(), NodeError> {
+        self.burn("remove", dir)?;
         self.inner.remove_dir(dir)
     }
 }
 
 /// A simulated device with one knob, held.
-struct Bench {
-    twin: Twin,
-    knob: Box<dyn Knob>,
-    saved: Vec<RestoreStep>,
+pub struct Bench {
+    pub twin: Twin,
+    pub knob: Box<dyn Knob>,
+    pub saved: Vec<RestoreStep>,
+    refuses: bool,
+    clamped: bool,
+    offline: bool,
 }
 
 impl Bench {
-    fn new(family: &Family) -> Self {
+    pub fn new(family: &Family) -> Self {
         let profile = family.profile();
         let twin = Twin::new(&profile, 1).unwrap_or_else(|e| panic!("{}: {e}", family.name));
-        for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
-            // Where this process is before anybody moves it, on devices with cgroups.
-            let _ = twin.write(&format!("{root}/cgroup.procs"), &std::process::id().to_string());
-        }
+        be_at_home(&twin);
         let nodes = twin.device().nodes;
         let knob = open(&profile.knobs[0], &*nodes).unwrap_or_else(|e| panic!("{}: {e}", family.name));
         let saved = knob.snapshot(&*nodes).unwrap();
-        Bench { twin, knob, saved }
+        Bench { twin, knob, saved, refuses: family.refuses(), clamped: false, offline: false }
     }
 
-    fn step(&self, at: usize) -> Opp {
+    pub fn step(&self, at: usize) -> Opp {
         let opps = &self.knob.info().opps;
         opps[at % opps.len()]
     }
 
-    fn restore(&self, nodes: &dyn Nodes) -> crate::protocol::RestoreReport {
+    pub fn restore(&self, nodes: &dyn Nodes) -> RestoreReport {
         let clock = self.twin.device().clock;
         put_back(&self.saved, Place { nodes, properties: &NoProperties, clock: &*clock })
     }
 
+    /// The device's nodes, watched.
+    pub fn watch<'a>(&self, nodes: &'a dyn Nodes) -> Watched<'a> {
+        Watched::new(nodes, self.refuses)
+    }
+
     /// Not every event exists on every device; those that do not are refused by the twin.
-    fn happen(&mut self, event: &Event, nodes: &Watched) {
+    pub fn happen(&mut self, event: &Event, nodes: &Watched) {
         let (clock, twin) = (self.twin.device().clock, self.twin.clone());
         match event {
             Event::Pin(at) => {
@@ -252,14 +312,13 @@ impl Bench {
                     assert_eq!(self.knob.glimpse(nodes).range, Some((wanted, wanted)));
                 }
             }
-            Event::PinBroken(at, access) => {
-                *nodes.fuse.lock().unwrap() = Some(*access);
-                let _ = self.knob.pin(nodes, self.step(*at));
-                *nodes.fuse.lock().unwrap() = None;
-            }
+            Event::PinBroken(at, access) => self.pin_with(*at, nodes, Fuse::Breaks(*access)),
+            Event::PinCut(at, access) => self.pin_with(*at, nodes, Fuse::Cut(*access)),
             Event::Clamp(at) => {
                 let clamp = at.map_or("unclamp knob".into(), |at| format!("clamp knob {}", self.step(at).0));
                 let _ = twin.control(&clamp);
+                self.clamped = at.is_some();
+                self.disturb(nodes);
             }
             Event::Deaf(deaf) => {
                 let _ = twin.control(if *deaf { "deaf knob" } else { "hear knob" });
@@ -275,117 +334,61 @@ impl Bench {
                 for cpu in [4, 5] {
                     let _ = twin.control(&format!("{word} {cpu}"));
                 }
+                self.offline = !online;
+                self.disturb(nodes);
             }
             Event::Restore => drop(self.restore(nodes)),
+            Event::RestoreBroken(access) => {
+                // Goes on through the failure, so that its first round may ask for a minimum above the maximum.
+                let other = Watched::new(nodes.inner, false);
+                drop(other.with(Fuse::Breaks(*access), || self.restore(&other)));
+            }
+            Event::RestoreCut(access) => drop(nodes.cut(*access, || self.restore(nodes))),
         }
     }
 
+    fn pin_with(&mut self, at: usize, nodes: &Watched, fuse: Fuse) {
+        let wanted = self.step(at);
+        // Whether it worked is seen by what follows.
+        let _ = nodes.with(fuse, || self.knob.pin(nodes, wanted));
+    }
+
+    /// A driver that is clamped or offline may refuse for other reasons than the order of writes.
+    fn disturb(&self, nodes: &Watched) {
+        *nodes.strict.lock().unwrap() = self.refuses && !self.clamped && !self.offline;
+    }
+
     /// Nothing interferes any more.
-    fn calm(&mut self, nodes: &Watched) {
+    pub fn calm(&mut self, nodes: &Watched) {
         for event in [Event::Clamp(None), Event::Deaf(false), Event::Online(true)] {
             self.happen(&event, nodes);
         }
         self.twin.device().clock.sleep(Duration::from_millis(50));
     }
+}
 
-    /// Every writable node of the device, as it reads.
-    fn nodes(&self) -> BTreeMap<String, Result<String, i32>> {
-        let mut found = BTreeMap::new();
-        let mut dirs = vec![String::new()];
-        while let Some(dir) = dirs.pop() {
-            let shown = if dir.is_empty() { "/" } else { &dir };
-            for path in self.twin.list(shown).unwrap().iter().map(|name| format!("{dir}/{name}")) {
-                match self.twin.entry(&path) {
-                    Some(Entry::File(mode)) if mode & 0o222 != 0 && path != CONTROL => {
-                        found.insert(path.clone(), self.twin.read(&path));
-                    }
-                    Some(Entry::Directory) => dirs.push(path),
-                    _ => {}
+/// Where this process is before anybody moves it, on devices with cgroups.
+pub fn be_at_home(twin: &Twin) {
+    for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
+        let _ = twin.write(&format!("{root}/cgroup.procs"), &std::process::id().to_string());
+    }
+}
+
+/// Every writable node of a device, as it reads.
+pub fn writable(twin: &Twin) -> BTreeMap<String, Result<String, i32>> {
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![String::new()];
+    while let Some(dir) = dirs.pop() {
+        let shown = if dir.is_empty() { "/" } else { &dir };
+        for path in twin.list(shown).unwrap().iter().map(|name| format!("{dir}/{name}")) {
+            match twin.entry(&path) {
+                Some(Entry::File(mode)) if mode & 0o222 != 0 && path != CONTROL => {
+                    found.insert(path.clone(), twin.read(&path));
                 }
+                Some(Entry::Directory) => dirs.push(path),
+                _ => {}
             }
         }
-        found
     }
-}
-
-#[test]
-fn every_family_pins_every_operating_point_and_comes_back() {
-    for family in FAMILIES {
-        let mut bench = Bench::new(family);
-        let (before, device) = (bench.nodes(), bench.twin.device());
-        let opps = bench.knob.info().opps.clone();
-        let downwards = opps.iter().rev();
-        for &opp in opps.iter().chain(downwards).chain([&opps[0], &opps[opps.len() - 1]]) {
-            let got = bench.knob.pin(&*device.nodes, opp);
-            assert_eq!(got.unwrap_or_else(|e| panic!("{}: {e}", family.name)), opp, "{}", family.name);
-            device.clock.sleep(Duration::from_millis(50));
-            let seen = bench.knob.glimpse(&*device.nodes);
-            assert_eq!(seen.range, Some((opp, opp)), "{}", family.name);
-            assert!(seen.clock.is_none_or(|clock| clock == opp), "{}: {seen:?} at {opp:?}", family.name);
-        }
-        let report = bench.restore(&*device.nodes);
-        assert!(report.complete() && report.restored > 0, "{}: {report:?}", family.name);
-        assert_eq!(bench.nodes(), before, "{}", family.name);
-    }
-}
-
-#[test]
-fn a_clamp_is_seen_wherever_a_family_can_tell() {
-    // These have no node that tells of a foreign limit; the clock itself does, or nothing. The simulated gpex
-    // shows its own lock only.
-    const BLIND: &[&str] = &["gpufreq-v1", "gpex", "mif", "bus-dcvs", "cpu-quota, v1", "cpu-quota, v2"];
-    for family in FAMILIES.iter().filter(|family| !BLIND.contains(&family.name)) {
-        let mut bench = Bench::new(family);
-        let device = bench.twin.device();
-        let (low, top) = (bench.step(0), *bench.knob.info().opps.last().unwrap());
-        bench.twin.control(&format!("clamp knob {}", low.0)).unwrap();
-        let pinned = bench.knob.pin(&*device.nodes, top);
-        device.clock.sleep(Duration::from_millis(50));
-        let limits = bench.knob.glimpse(&*device.nodes).limits;
-        let told = limits.iter().any(|limit| limit.max.is_some_and(|max| max < top));
-        assert!(told, "{}: {limits:?}, pin gave {pinned:?}", family.name);
-        bench.twin.control("unclamp knob").unwrap();
-        assert!(bench.restore(&*device.nodes).complete(), "{}", family.name);
-    }
-}
-
-#[test]
-fn a_write_that_does_nothing_is_never_taken_for_a_pin() {
-    for family in FAMILIES.iter().filter(|family| !family.name.starts_with("cpu-quota")) {
-        let mut bench = Bench::new(family);
-        let device = bench.twin.device();
-        bench.twin.control("deaf knob").unwrap();
-        let middle = bench.step(1);
-        let answer = bench.knob.pin(&*device.nodes, middle);
-        assert!(matches!(answer, Err(KnobError::DidNotStick { .. })), "{}: {answer:?}", family.name);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_interleaving_leaves_a_node_different(
-        family in 0..FAMILIES.len(),
-        found_pinned in proptest::option::of(0..4_usize),
-        events in proptest::collection::vec(event(), 1..12),
-    ) {
-        let family = &FAMILIES[family];
-        let mut bench = Bench::new(family);
-        let device = bench.twin.device();
-        let nodes = Watched::new(&*device.nodes);
-        if let Some(at) = found_pinned.filter(|_| !family.name.starts_with("cpu-quota")) {
-            bench.happen(&Event::Pin(at), &nodes);
-            bench.saved = bench.knob.snapshot(&nodes).unwrap();
-        }
-        let before = bench.nodes();
-        for event in &events {
-            bench.happen(event, &nodes);
-        }
-        bench.calm(&nodes);
-        let report = bench.restore(&nodes);
-        prop_assert!(report.complete(), "{}: {:?}", family.name, report);
-        prop_assert_eq!(bench.nodes(), before, "{}", family.name);
-        prop_assert!(bench.restore(&nodes).complete(), "{}: a second time", family.name);
-    }
+    found
 }
