@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
 use crate::knob;
 use crate::profile::{KnobSpec, Profile, ThermalSpec};
-use crate::protocol::{Failure, FailureClass, OpenRequest, Opened, RestoreReport};
+use crate::protocol::{Failure, FailureClass, Fingerprint, OpenRequest, Opened, RestoreReport};
 use crate::sensor::{self, SharedSource, Zone};
 use crate::units::Celsius;
 use std::collections::BTreeMap;
@@ -110,6 +110,7 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
     let engine =
         request.engine.as_ref().map(|spec| (device.engine)(spec, device.clock.clone())).transpose()?;
     let opened = Opened {
+        device: twin_fingerprint(&device),
         origin: device.origin,
         knobs: lock(&handle.pins).knobs.iter().map(|held| held.knob.info().clone()).collect(),
         energy: source.as_ref().map(|source| source.info().clone()),
@@ -129,6 +130,11 @@ fn fill(request: &OpenRequest, device: Device, handle: &Handle) -> Result<(Taken
         device,
     };
     Ok((taken, opened))
+}
+
+/// Who a twin is; where the agent runs was told in its hello.
+fn twin_fingerprint(device: &Device) -> Option<Fingerprint> {
+    (!device.outlives_agent).then(|| conditions::fingerprint(&*device.nodes, &*device.properties))
 }
 
 /// Everything of opening that saves or writes: notes the conditions, puts companions out of the way, finds the

@@ -124,7 +124,7 @@ impl Trial<'_> {
         let device = &self.taken.device;
         let mut heat = Heat { start: self.temperatures(), end: BTreeMap::new() };
         let combination = &self.spec.id.combination;
-        let watch = Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), &*device.clock);
+        let watch = Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), &device.clock);
         let sampler = self
             .taken
             .source

@@ -10,7 +10,7 @@ use crate::device::lock;
 use crate::knob::{Glimpse, KnobInfo, Residency};
 use crate::sysfs::Nodes;
 use crate::trial::{Choice, Combination, KnobId, KnobSeen, Verdict};
-use crate::units::Opp;
+use crate::units::{BootNanos, Opp};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,6 +32,7 @@ struct Record {
     asked: Choice,
     accepted: Option<Opp>,
     before: Option<Residency>,
+    cpu_time: Option<Duration>,
     clocks: Vec<Opp>,
     limited_by: Option<String>,
     reapplied: u32,
@@ -44,6 +45,8 @@ pub struct Watch {
     nodes: Arc<dyn Nodes>,
     records: Arc<Mutex<Vec<Record>>>,
     ticker: Ticker,
+    clock: Arc<dyn Clock>,
+    started: BootNanos,
 }
 
 impl Watch {
@@ -52,8 +55,9 @@ impl Watch {
         pins: &SharedPins,
         combination: &Combination,
         nodes: Arc<dyn Nodes>,
-        clock: &dyn Clock,
+        clock: &Arc<dyn Clock>,
     ) -> Watch {
+        let started = clock.now();
         let records: Vec<Record> = lock(pins)
             .knobs
             .iter()
@@ -61,6 +65,7 @@ impl Watch {
                 asked: held.choice(combination),
                 accepted: held.pinned,
                 before: held.knob.residency(&*nodes),
+                cpu_time: held.knob.cpu_time(&*nodes),
                 clocks: Vec::new(),
                 limited_by: None,
                 reapplied: 0,
@@ -72,7 +77,7 @@ impl Watch {
         let look = move || look(&mut lock(&shared), &mut lock(&seen), &*files);
         look();
         let ticker = clock.every(LOOK, Box::new(look));
-        Watch { pins: pins.clone(), nodes, records, ticker }
+        Watch { pins: pins.clone(), nodes, records, ticker, clock: clock.clone(), started }
     }
 
     /// Looks a last time and judges.
@@ -81,9 +86,13 @@ impl Watch {
         let mut pins = lock(&self.pins);
         let mut records = lock(&self.records);
         look(&mut pins, &mut records, &*self.nodes);
+        let window = self.clock.now().since(self.started);
         let judged = pins.knobs.iter().zip(records.iter()).map(|(held, record)| {
             let after = held.knob.residency(&*self.nodes);
-            (held.id().clone(), judge(held.knob.info(), record, after.as_ref()))
+            let mut seen = judge(held.knob.info(), record, after.as_ref());
+            let used = held.knob.cpu_time(&*self.nodes);
+            seen.seen_mean = seen.seen_mean.or_else(|| used_share(record.cpu_time, used, window));
+            (held.id().clone(), seen)
         });
         judged.collect()
     }
@@ -112,6 +121,12 @@ fn defend(record: &mut Record, glimpse: &Glimpse, accepted: Opp, reapply: impl F
     } else if rewritten {
         record.limited_by.get_or_insert_with(|| "a limit that no node names".into());
     }
+}
+
+/// Thousandths of a CPU that were used in the window.
+fn used_share(before: Option<Duration>, after: Option<Duration>, window: Duration) -> Option<f64> {
+    let used = after?.checked_sub(before?)?;
+    (!window.is_zero()).then(|| 1e3 * used.as_secs_f64() / window.as_secs_f64())
 }
 
 fn judge(info: &KnobInfo, record: &Record, after: Option<&Residency>) -> KnobSeen {
@@ -206,6 +221,7 @@ mod tests {
             asked,
             accepted,
             before: Some(residency(&[(500_000, 10), (1_000_000, 10)])),
+            cpu_time: None,
             clocks: Vec::new(),
             limited_by: None,
             reapplied: 0,
@@ -250,6 +266,14 @@ mod tests {
         let off = judge(&info(), &seen, None);
         assert!(off.share_on_pin < Some(0.7), "985 MHz is an operating point of its own");
         assert!(matches!(off.verdict, Verdict::Clamped { .. }));
+    }
+
+    #[test]
+    fn cpu_time_used_in_a_window_is_a_share_of_it() {
+        let second = Duration::from_secs(1);
+        assert_eq!(used_share(Some(second), Some(4 * second), 2 * second), Some(1500.0));
+        assert_eq!(used_share(None, Some(second), second), None);
+        assert_eq!(used_share(Some(second), Some(second), Duration::ZERO), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::retry;
 use super::run::{Runner, Stop};
 use super::session::{Broken, Session};
 use crate::engine::EngineSpec;
-use crate::protocol::{Failure, FailureClass, OpenRequest, Opened, RestoreReport};
+use crate::protocol::{Failure, FailureClass, Fingerprint, OpenRequest, Opened, RestoreReport};
 use crate::transport::TransportError;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -158,7 +158,10 @@ impl Runner<'_> {
 
     /// The device answers: is it the one the run began with?
     fn taken(&mut self, session: Session, opened: Opened) -> Result<Taking, Stop> {
-        let taken = Taken { device: session.device().clone(), opened };
+        let host = session.device();
+        // A reboot shows in what the agent says at hello, so that is the boot id to compare by.
+        let device = opened.device.clone().map(|twin| Fingerprint { boot_id: host.boot_id.clone(), ..twin });
+        let taken = Taken { device: device.unwrap_or_else(|| host.clone()), opened };
         // Held from here on, so that a fault below still ends with a bye.
         self.session = Some(session);
         self.taken_before = true;

@@ -28,7 +28,10 @@ pub enum ToAgent {
     /// Puts everything back and keeps the session; answered by `Restored`.
     Restore,
     /// Looks at the device without changing it; answered by `Probed`.
-    Probe,
+    Probe {
+        /// The profile to hold it against; one of a simulated device says that this is to be looked at.
+        profile: Option<Box<Profile>>,
+    },
     /// Walks every operating point of every knob of the open profile; answered by `PinsChecked`.
     CheckPins,
     /// Looks for what would spoil a run, with the profile to be used if one is known; answered by `Doctored`.
@@ -144,6 +147,9 @@ pub struct OpenRequest {
 /// What the agent found when it took the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
+    /// The device, where it is another than the machine the agent runs on: a twin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Fingerprint>,
     /// Measured or simulated.
     pub origin: Origin,
     /// The knobs with their tables as the device lists them.

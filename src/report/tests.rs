@@ -74,6 +74,7 @@ fn opened() -> Event {
     };
     let device = Fingerprint { model: "Pixel <script>alert(7)</script>".into(), ..Default::default() };
     let opened = Opened {
+        device: None,
         origin: Origin::Simulated,
         knobs: vec![knob("gpu", &GPUS), knob("cpu-big", &CPUS)],
         energy: None,

@@ -196,6 +196,7 @@ fn open(device: &Device) -> ToHost {
     }
     device.with(|w| w.opens += 1);
     ToHost::Opened(Box::new(Opened {
+        device: None,
         origin: Origin::Simulated,
         knobs: vec![knob("gpu", &GPU), knob("cpu-big", &CPU), knob("cpu-little", &LITTLE), knob("mem", &GPU)],
         energy: device.with(|w| w.energy).then(source),
