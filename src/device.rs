@@ -58,15 +58,25 @@ pub fn this_machine(root: &Path) -> Device {
         true => Arc::new(AndroidProperties),
         false => Arc::new(NoProperties),
     };
+    let origin = origin(root);
     Device {
         nodes: Arc::new(RootedNodes::new(root, NODE_DEADLINE)),
         properties,
         clock: Arc::new(BootClock),
         engine: Box::new(make_engine),
-        origin: Origin::Measured,
+        origin,
         outlives_agent: true,
-        work_rate: Some(crate::engine::spin::work_rate),
+        // A twin's clocks do not drive the CPUs that a loop would run on.
+        work_rate: (origin == Origin::Measured).then_some(crate::engine::spin::work_rate as _),
         begin_trial: Box::new(|_| ()),
+    }
+}
+
+/// A twin that is mounted as a file system says so, for its numbers must not pass as measured ones.
+fn origin(root: &Path) -> Origin {
+    match root.join(twin::MARKER.trim_start_matches('/')).exists() {
+        true => Origin::Simulated,
+        false => Origin::Measured,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod campaign;
 pub mod cli;
 pub mod clock;
 pub mod companion;
+pub mod condition;
 pub mod device;
 pub mod engine;
 pub mod guard;

@@ -169,3 +169,70 @@ fn check_pins_walks_a_mounted_device_and_leaves_it_as_it_was() {
     assert!(rows.iter().all(|row| row["problem"].is_null()), "{text}");
     assert_eq!(look(), before);
 }
+
+/// The host binary with its agent on a mounted device.
+fn opptune(device: &Mounted, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_opptune"));
+    command.args(args).args(device.agent_args().map(|arg| format!("--agent-arg={arg}")));
+    command
+}
+
+fn answer(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    let (text, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{text}{log}", output.status);
+    text.into_owned()
+}
+
+const SWEEP: &str = r#"
+schema = 1
+name = "mounted"
+device = { profile = "@PROFILE@" }
+engine = { kind = "spin", threads = 1 }
+settings = { decode = [4], prefill = [] }
+search = { strategy = "exhaustive", budget = { absolute = 1e9 }, max-inferences = 2 }
+measure = { repeats = 1, baseline-repeats = 1, min-window-ms = 100, min-updates = 1 }
+"#;
+
+#[test]
+fn numbers_of_a_mounted_device_are_told_simulated_wherever_they_are_printed() {
+    if !can_mount() {
+        return;
+    }
+    for family in ["twins/pixel-7", "twins/snapdragon-8-gen-2", "twins/mediatek-gpufreqv2"] {
+        let device = Mounted::new(family);
+        let profile = device.profile_file();
+        let profile = profile.to_str().unwrap();
+        for command in ["probe", "doctor"] {
+            let text = answer(opptune(&device, &[command, "--profile", profile]));
+            let first = text.lines().next().unwrap();
+            assert!(first.contains("(simulated)") && !text.contains("measured"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_sweep_of_a_mounted_device_is_told_simulated_in_table_and_journal() {
+    if !can_mount() {
+        return;
+    }
+    let device = Mounted::new("twins/legacy-qualcomm");
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("sweep.toml");
+    std::fs::write(&config, SWEEP.replace("@PROFILE@", device.profile_file().to_str().unwrap())).unwrap();
+    let results = dir.path().join("results");
+    let (config, into) = (config.to_str().unwrap(), results.to_str().unwrap());
+    let output = opptune(&device, &["sweep", config, "--results", into]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Two trials need not find an operating point that holds: the table is printed all the same (exit code 5).
+    assert!(
+        text.contains("SIMULATED"),
+        "{}: {text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = std::fs::read_dir(&results).unwrap().next().unwrap().unwrap().path();
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
+    assert!(journal.contains(r#""origin":"simulated""#) && !journal.contains(r#""origin":"measured""#));
+    assert!(std::fs::read_to_string(run.join("table.toml")).unwrap().contains(r#"origin = "simulated""#));
+}

@@ -29,7 +29,7 @@ pub fn check_pins(taken: &Taken) -> ToHost {
 
 fn check_knob(taken: &Taken, info: &KnobInfo) -> PinCheck {
     let mut rows: Vec<PinRow> = info.opps.iter().map(|&opp| try_opp(taken, info, opp)).collect();
-    let work_rate_note = relate_work(&mut rows, info.unit);
+    let work_rate_note = relate_work(&mut rows, info.unit).or_else(|| untried(taken, info, &rows));
     PinCheck { knob: info.id.clone(), unit: info.unit, rows, work_rate_note }
 }
 
@@ -46,7 +46,7 @@ fn try_opp(taken: &Taken, info: &KnobInfo, opp: Opp) -> PinRow {
             problem: Some(error.to_string()),
         };
     }
-    let watch = Watch::start(&taken.handle.pins, &alone, device.nodes.clone(), device.clock.clone());
+    let watch = Watch::start(&taken.handle.pins, &alone, device.nodes.clone(), &device.clock);
     device.clock.sleep(WATCHED);
     let work_rate = work_rate(device, info);
     let seen = watch.stop().0.remove(&info.id);
@@ -62,6 +62,19 @@ fn try_opp(taken: &Taken, info: &KnobInfo, opp: Opp) -> PinRow {
 /// Loop rounds per second on the first CPU of the domain.
 fn work_rate(device: &Device, info: &KnobInfo) -> Option<f64> {
     (device.work_rate?)(*info.cpus.first()?)
+}
+
+/// Why no loop was run, where none was.
+fn untried(taken: &Taken, info: &KnobInfo, rows: &[PinRow]) -> Option<String> {
+    let why = match (rows.iter().any(|row| row.work_rate.is_some()), info.cpus.is_empty()) {
+        (true, _) => return None,
+        (false, true) => "a loop on a CPU says nothing of this domain",
+        (false, false) if taken.device.work_rate.is_none() => {
+            "simulated clocks drive no CPU that a loop could run on"
+        }
+        (false, false) => "no thread could be moved to the domain's CPUs (offline, or outside the cpuset)",
+    };
+    Some(format!("not tried: {why}"))
 }
 
 fn problem(seen: &KnobSeen) -> Option<String> {

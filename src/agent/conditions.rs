@@ -1,5 +1,6 @@
 //! Which device this is, and under which conditions it runs: a result is comparable only with these.
 
+use crate::condition;
 use crate::device::Device;
 use crate::profile::{DriverSpec, Profile};
 use crate::protocol::Fingerprint;
@@ -40,19 +41,20 @@ pub fn conditions(device: &Device, profile: &Profile) -> BTreeMap<String, String
     let node = |path: &str| text(&*device.nodes, path);
     let property = |name: &str| device.properties.get(name).unwrap_or_default().trim().to_owned();
     let mut found: Vec<(String, String)> = vec![
-        ("kernel".into(), node("/proc/sys/kernel/osrelease")),
-        ("cpus-online".into(), node("/sys/devices/system/cpu/online")),
-        ("load-average".into(), node("/proc/loadavg")),
-        ("up-for".into(), format!("{} s", device.clock.now().0 / 1_000_000_000)),
-        ("thermal-status".into(), property("sys.siop.level")),
-        ("screen".into(), screen(&*device.nodes)),
+        (condition::KERNEL.into(), node("/proc/sys/kernel/osrelease")),
+        (condition::CPUS_ONLINE.into(), node("/sys/devices/system/cpu/online")),
+        (condition::LOAD_AVERAGE.into(), node("/proc/loadavg")),
+        (condition::UP_FOR.into(), format!("{} s", device.clock.now().0 / 1_000_000_000)),
+        (condition::THERMAL_STATUS.into(), property("sys.siop.level")),
+        (condition::SCREEN.into(), screen(&*device.nodes)),
+        (condition::SELINUX.into(), selinux(&node("/sys/fs/selinux/enforce"))),
     ];
     found.extend(supplies(&*device.nodes));
     found.extend(
         profile
             .knobs
             .iter()
-            .filter_map(|spec| Some((format!("governor.{}", spec.id), node(&governor_node(&spec.driver)?)))),
+            .filter_map(|spec| Some((condition::governor(&spec.id), node(&governor_node(&spec.driver)?)))),
     );
     found.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
@@ -79,11 +81,10 @@ fn governor_node(driver: &DriverSpec) -> Option<String> {
 fn supplies(nodes: &dyn Nodes) -> Vec<(String, String)> {
     let Ok(root) = NodePath::new("/sys/class/power_supply") else { return Vec::new() };
     let names = nodes.list(&root).unwrap_or_default();
-    let facts = ["capacity", "status", "temp", "online"];
     let pairs = names.iter().flat_map(|name| {
-        facts.map(|fact| {
+        condition::POWER_FACTS.map(|fact| {
             let value = read_trimmed(nodes, &root.join(name).join(fact)).unwrap_or_default();
-            (format!("power.{name}.{fact}"), value)
+            (condition::power(name, fact), value)
         })
     });
     pairs.collect()
@@ -96,6 +97,14 @@ fn screen(nodes: &dyn Nodes) -> String {
         Some("0") => "on".into(),
         Some(_) => "off".into(),
         None => String::new(),
+    }
+}
+
+fn selinux(enforce: &str) -> String {
+    match enforce {
+        "" => String::new(),
+        "0" => "permissive".into(),
+        _ => "enforcing".into(),
     }
 }
 

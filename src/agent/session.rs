@@ -172,10 +172,10 @@ impl Session {
                 self.cancel = Some(cancel.clone());
                 self.give(Job::Run(spec, cancel));
             }
-            ToAgent::Probe | ToAgent::CheckPins | ToAgent::Doctor { .. } if self.pending > 0 => {
+            ToAgent::Probe { .. } | ToAgent::CheckPins | ToAgent::Doctor { .. } if self.pending > 0 => {
                 self.say(&ToHost::Failed(busy())).await?;
             }
-            ToAgent::Probe => self.give(Job::Probe),
+            ToAgent::Probe { profile } => self.give(Job::Probe(profile)),
             ToAgent::CheckPins => self.give(Job::CheckPins),
             ToAgent::Doctor { profile } => self.give(Job::Doctor(profile)),
             ToAgent::Hello(_) => self.say(&ToHost::Failed(greeted())).await?,

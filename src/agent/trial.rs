@@ -135,8 +135,7 @@ impl Trial<'_> {
         let device = &self.taken.device;
         let heat = HeatWatch::start(self.taken.zones.clone(), device.nodes.clone(), device.clock.clone());
         let combination = &self.spec.id.combination;
-        let watch =
-            Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), device.clock.clone());
+        let watch = Watch::start(&self.taken.handle.pins, combination, device.nodes.clone(), &device.clock);
         let sampler = self
             .taken
             .source

@@ -34,6 +34,7 @@ struct Record {
     asked: Choice,
     accepted: Option<Opp>,
     before: Option<Residency>,
+    cpu_time: Option<Duration>,
     clocks: Vec<Opp>,
     limited_by: Option<String>,
     reapplied: u32,
@@ -52,6 +53,7 @@ impl Record {
             asked: held.choice(combination),
             accepted: held.pinned,
             before: held.knob.residency(nodes),
+            cpu_time: held.knob.cpu_time(nodes),
             clocks: Vec::new(),
             limited_by: None,
             reapplied: 0,
@@ -79,6 +81,7 @@ pub struct Watch {
     clock: Arc<dyn Clock>,
     records: Arc<Mutex<Vec<Record>>>,
     ticker: Ticker,
+    started: BootNanos,
 }
 
 impl Watch {
@@ -87,8 +90,9 @@ impl Watch {
         pins: &SharedPins,
         combination: &Combination,
         nodes: Arc<dyn Nodes>,
-        clock: Arc<dyn Clock>,
+        clock: &Arc<dyn Clock>,
     ) -> Watch {
+        let started = clock.now();
         let records: Vec<Record> =
             lock(pins).knobs.iter().map(|held| Record::new(held, combination, &*nodes)).collect();
         let records = Arc::new(Mutex::new(records));
@@ -97,7 +101,7 @@ impl Watch {
         let look = move || look(&mut lock(&shared), &mut lock(&seen), &*files, time.now());
         look();
         let ticker = clock.every(LOOK, Box::new(look));
-        Watch { pins: pins.clone(), nodes, clock, records, ticker }
+        Watch { pins: pins.clone(), nodes, clock: clock.clone(), started, records, ticker }
     }
 
     /// Looks a last time and judges; with clocks and limits over time.
@@ -105,10 +109,15 @@ impl Watch {
         drop(self.ticker);
         let mut pins = lock(&self.pins);
         let mut records = lock(&self.records);
-        look(&mut pins, &mut records, &*self.nodes, self.clock.now());
+        let now = self.clock.now();
+        look(&mut pins, &mut records, &*self.nodes, now);
+        let window = now.since(self.started);
         let judged = pins.knobs.iter().zip(records.iter()).map(|(held, record)| {
             let after = held.knob.residency(&*self.nodes);
-            (held.id().clone(), judge(held.knob.info(), record, after.as_ref()))
+            let mut seen = judge(held.knob.info(), record, after.as_ref());
+            let used = held.knob.cpu_time(&*self.nodes);
+            seen.seen_mean = seen.seen_mean.or_else(|| used_share(record.cpu_time, used, window));
+            (held.id().clone(), seen)
         });
         let judged = judged.collect();
         let tracks = records.drain(..).flat_map(|record| [record.track, record.limit]);
@@ -139,6 +148,12 @@ fn defend(record: &mut Record, glimpse: &Glimpse, accepted: Opp, reapply: impl F
     } else if rewritten {
         record.limited_by.get_or_insert_with(|| "a limit that no node names".into());
     }
+}
+
+/// Thousandths of a CPU that were used in the window.
+fn used_share(before: Option<Duration>, after: Option<Duration>, window: Duration) -> Option<f64> {
+    let used = after?.checked_sub(before?)?;
+    (!window.is_zero()).then(|| 1e3 * used.as_secs_f64() / window.as_secs_f64())
 }
 
 fn judge(info: &KnobInfo, record: &Record, after: Option<&Residency>) -> KnobSeen {
@@ -233,6 +248,7 @@ mod tests {
             asked,
             accepted,
             before: Some(residency(&[(500_000, 10), (1_000_000, 10)])),
+            cpu_time: None,
             clocks: Vec::new(),
             limited_by: None,
             reapplied: 0,
@@ -279,6 +295,14 @@ mod tests {
         let off = judge(&info(), &seen, None);
         assert!(off.share_on_pin < Some(0.7), "985 MHz is an operating point of its own");
         assert!(matches!(off.verdict, Verdict::Clamped { .. }));
+    }
+
+    #[test]
+    fn cpu_time_used_in_a_window_is_a_share_of_it() {
+        let second = Duration::from_secs(1);
+        assert_eq!(used_share(Some(second), Some(4 * second), 2 * second), Some(1500.0));
+        assert_eq!(used_share(None, Some(second), second), None);
+        assert_eq!(used_share(Some(second), Some(second), Duration::ZERO), None);
     }
 
     #[test]

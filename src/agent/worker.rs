@@ -18,14 +18,17 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc::UnboundedSender;
 
+/// Seed of a twin that is only looked at.
+const SEED: u64 = 1;
+
 /// Work for the thread. Every job is answered by exactly one [`Event::Answer`].
 pub enum Job {
     /// Take the device.
     Open(Box<OpenRequest>),
     /// Run a trial; the flag ends it early.
     Run(Box<TrialSpec>, Arc<Cancel>),
-    /// Look at the device without changing it.
-    Probe,
+    /// Look at the device without changing it, and hold it against this profile.
+    Probe(Option<Box<Profile>>),
     /// Try every operating point of the open device.
     CheckPins,
     /// Look for what would spoil a run with this profile.
@@ -116,14 +119,16 @@ impl Bench {
         match job {
             Job::Open(request) => self.open(&request).unwrap_or_else(ToHost::Failed),
             Job::Run(spec, cancel) => self.run(&spec, &cancel),
-            Job::Probe => ToHost::Probed(Box::new(self.with_device(probe::look))),
+            Job::Probe(profile) => {
+                let profile = profile.as_deref();
+                self.look(profile, |device| ToHost::Probed(Box::new(probe::look(device, profile))))
+            }
             Job::CheckPins => self.taken.as_ref().map_or_else(|| ToHost::Failed(not_open()), check_pins),
             Job::Doctor(profile) => {
                 let profile = profile.as_deref();
-                let state_dir = self.places.state_dir.clone();
-                ToHost::Doctored(Box::new(
-                    self.with_device(|device| probe::doctor(device, profile, &state_dir)),
-                ))
+                let state_dir = &self.places.state_dir;
+                let doctor = |device: &Device| probe::doctor(device, profile, state_dir);
+                self.look(profile, |device| ToHost::Doctored(Box::new(doctor(device))))
             }
             Job::GiveBack => ToHost::Restored(self.give_back()),
             Job::Restore => self.restore().map_or_else(ToHost::Failed, ToHost::Restored),
@@ -164,11 +169,17 @@ impl Bench {
         }
     }
 
-    /// Looks at the open device, or at the machine the agent runs on while none is open.
-    fn with_device<T>(&self, look: impl FnOnce(&Device) -> T) -> T {
-        match &self.taken {
-            Some(taken) => look(&taken.device),
-            None => look(&device::this_machine(&self.places.launch.root)),
+    /// Looks at the open device; while none is open, at the one that `profile` describes without taking it:
+    /// nothing is written. Without a profile that is the machine the agent runs on.
+    fn look(&self, profile: Option<&Profile>, look: impl FnOnce(&Device) -> ToHost) -> ToHost {
+        let root = &self.places.launch.root;
+        match (&self.taken, profile) {
+            (Some(taken), _) => look(&taken.device),
+            (None, None) => look(&device::this_machine(root)),
+            (None, Some(profile)) => match device::open(profile, root, SEED) {
+                Ok(device) => look(&device),
+                Err(e) => ToHost::Failed(untouched(FailureClass::Rejected, e, "Correct the profile")),
+            },
         }
     }
 

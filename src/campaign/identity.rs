@@ -3,6 +3,7 @@
 
 use crate::engine::EngineInfo;
 use crate::protocol::Opened;
+use crate::trial::SourceInfo;
 use std::fmt::Debug;
 
 /// Collects what differs, one line each.
@@ -35,8 +36,7 @@ impl Differences {
 
     fn opened(&mut self, a: &Opened, b: &Opened) {
         self.compare("origin", &a.origin, &b.origin);
-        let source = |o: &Opened| o.energy.as_ref().map(|e| (e.kind, e.name.clone(), e.external_power));
-        self.compare("energy source (kind, name, external power)", &source(a), &source(b));
+        self.compare("energy source", &source(a), &source(b));
         let knobs = |o: &Opened| o.knobs.iter().map(|k| k.id.0.clone()).collect::<Vec<_>>();
         self.compare("knobs", &knobs(a), &knobs(b));
         for (here, there) in a.knobs.iter().zip(&b.knobs).filter(|(x, y)| x.id == y.id) {
@@ -57,6 +57,16 @@ impl Differences {
         self.compare("threads", &a.threads, &b.threads);
         self.compare("affinity", &a.affinity, &b.affinity);
     }
+}
+
+fn source(opened: &Opened) -> String {
+    let power = |attached| match attached {
+        Some(true) => ", external power attached",
+        Some(false) => ", no external power",
+        None => "",
+    };
+    let named = |e: &SourceInfo| format!("{} {}{}", e.kind, e.name, power(e.external_power));
+    opened.energy.as_ref().map_or("none".into(), named)
 }
 
 /// What keeps a run from going on with the device that answers now; empty: nothing.

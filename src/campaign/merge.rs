@@ -13,6 +13,7 @@ use super::outcome::CampaignError;
 use super::plan::{Plan, goal};
 use super::rundir::RunDir;
 use super::tabulate::table_of;
+use crate::condition::is_held;
 use crate::profile::Profile;
 use crate::protocol::Opened;
 use crate::table::Table;
@@ -66,6 +67,15 @@ impl Run {
         Ok(self.table()?.save(&dir.table())?)
     }
 
+    /// The build that measured it.
+    fn build(&self) -> &str {
+        let builds = self.lines.iter().filter_map(|line| match &line.event {
+            Event::Created { build, .. } => Some(build.as_str()),
+            _ => None,
+        });
+        builds.last().unwrap_or_default()
+    }
+
     fn taken(&self) -> Result<&Opened, CampaignError> {
         self.ledger.first().ok_or_else(|| CampaignError::Incomplete {
             run: self.config.name.clone(),
@@ -99,11 +109,14 @@ pub fn merge(runs: &[Run]) -> Result<Run, CampaignError> {
 /// What keeps two runs apart.
 fn unlike(one: &Run, other: &Run) -> Result<Vec<String>, CampaignError> {
     let mut found = Differences::default();
+    found.compare("opptune build", &one.build(), &other.build());
     found.devices(one.taken()?, other.taken()?);
     found.compare("profile", &one.profile.name, &other.profile.name);
     found.compare("axes", &one.profile.axes, &other.profile.axes);
     let fixed = |run: &Run| run.profile.knobs.iter().map(|k| (k.id.0.clone(), k.usage)).collect::<Vec<_>>();
     found.compare("use of knobs", &fixed(one), &fixed(other));
+    let risk = |run: &Run| run.profile.accept_thermal_risk;
+    found.compare("thermal control altered", &risk(one), &risk(other));
     found.compare("companions", &one.profile.companions, &other.profile.companions);
     conditions(&mut found, one.taken()?, other.taken()?);
     let (a, b) = (&one.config, &other.config);
@@ -117,14 +130,13 @@ fn unlike(one: &Run, other: &Run) -> Result<Vec<String>, CampaignError> {
     Ok(found.lines())
 }
 
-/// Conditions that a person would have to hold equal; what drifts by itself (levels, temperatures, times) is
-/// kept within bounds by the gate and by `doctor`, and stays in each journal.
+/// Conditions that must be equal; the others stay in each journal.
 fn conditions(found: &mut Differences, one: &Opened, other: &Opened) {
-    const HELD: [&str; 6] =
-        ["screen", "charging", "airplane-mode", "thermal-control", "power-save", "governor"];
-    for key in HELD {
-        let of = |taken: &Opened| taken.conditions.get(key).cloned();
-        found.compare(key, &of(one), &of(other));
+    let (here, there) = (&one.conditions, &other.conditions);
+    let keys: BTreeSet<&String> = here.keys().chain(there.keys()).filter(|key| is_held(key)).collect();
+    for key in keys {
+        let of = |all: &BTreeMap<String, String>| all.get(key).cloned().unwrap_or("not told".into());
+        found.compare(key, &of(here), &of(there));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::target::Target;
 use super::{CliError, Exit, block_on, probe::print_json, text};
-use crate::profile;
 use crate::protocol::{DoctorReport, Grade, ToAgent, ToHost};
 
 /// Say what would spoil a run on a device, and what to do about it
@@ -32,10 +31,7 @@ impl Args {
     }
 
     async fn ask(&self) -> Result<DoctorReport, CliError> {
-        let named = self.target.profile()?;
-        let mut session = self.target.session_to_look().await?;
-        let known = || profile::matching(&session.device).first().and_then(|name| profile::load(name).ok());
-        let profile = named.or_else(known).map(Box::new);
+        let (mut session, profile) = self.target.look().await?;
         let report = match session.ask(ToAgent::Doctor { profile }).await? {
             ToHost::Doctored(report) => *report,
             other => return Err(session.odd(format!("the agent answered doctor with {other:?}"))),

@@ -3,7 +3,10 @@
 use super::target::Target;
 use super::{CliError, Exit, block_on, error::say_restored, text};
 use crate::profile::{self, builtin_names};
-use crate::protocol::{FoundKnob, PinCheck, PinRow, ProbeReport, ToAgent, ToHost};
+use crate::protocol::{
+    FoundKnob, Opened, PinCheck, PinRow, ProbeReport, ProfileFit, RestoreReport, ToAgent, ToHost,
+};
+use crate::trial::Origin;
 use crate::units::{Opp, OppUnit};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -46,21 +49,70 @@ pub struct CheckArgs {
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let report = block_on(probe(&self.target))?;
-        if self.json {
-            print_json(&report)?;
-        } else {
+        if !self.json {
             print_probe(&report);
         }
         if let Some(file) = &self.write {
             write_draft(&report, file)?;
         }
-        if self.check_pins { check(&self.target, self.json) } else { Ok(Exit::Done) }
+        match (self.check_pins, self.json) {
+            (false, false) => Ok(Exit::Done),
+            (false, true) => print_json(&report).map(|()| Exit::Done),
+            (true, json) => {
+                let checked = check(&self.to_check(&report))?;
+                if json {
+                    print_json(&serde_json::json!({ "probe": report, "check-pins": checked }))?;
+                } else {
+                    checked.print();
+                }
+                checked.exit(json)
+            }
+        }
+    }
+
+    /// A device that no profile is for is checked with the one just drafted of it.
+    fn to_check(&self, report: &ProbeReport) -> Target {
+        let drafted = self.write.as_ref().filter(|_| report.profile.is_none());
+        let profile = drafted.map(|file| file.display().to_string());
+        Target { profile: self.target.profile.clone().or(profile), ..self.target.clone() }
     }
 }
 
 impl CheckArgs {
     pub(super) fn run(self) -> Result<Exit, CliError> {
-        check(&self.target, self.json)
+        let checked = check(&self.target)?;
+        if self.json {
+            print_json(&checked)?;
+        } else {
+            checked.print();
+        }
+        checked.exit(self.json)
+    }
+}
+
+/// Every operating point, tried.
+#[derive(serde::Serialize)]
+struct Checked {
+    profile: String,
+    origin: Origin,
+    /// What the agent noted when it took the device.
+    notes: Vec<String>,
+    knobs: Vec<PinCheck>,
+    restored: RestoreReport,
+}
+
+impl Checked {
+    fn print(&self) {
+        println!("\nPins of {} ({}), each tried alone", self.profile, self.origin);
+        self.notes.iter().for_each(|note| println!("note: {note}"));
+        self.knobs.iter().for_each(print_check);
+    }
+
+    fn exit(&self, quiet: bool) -> Result<Exit, CliError> {
+        match (quiet, self.restored.complete()) {
+            (true, true) => Ok(Exit::Done),
+            _ => say_restored(&self.restored),
+        }
     }
 }
 
@@ -79,8 +131,8 @@ fn write_draft(report: &ProbeReport, file: &Path) -> Result<(), CliError> {
 }
 
 async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
-    let mut session = target.session_to_look().await?;
-    let report = match session.ask(ToAgent::Probe).await? {
+    let (mut session, profile) = target.look().await?;
+    let report = match session.ask(ToAgent::Probe { profile }).await? {
         ToHost::Probed(report) => *report,
         other => return Err(session.odd(format!("the agent answered a probe with {other:?}"))),
     };
@@ -88,26 +140,18 @@ async fn probe(target: &Target) -> Result<ProbeReport, CliError> {
     Ok(report)
 }
 
-fn check(target: &Target, json: bool) -> Result<Exit, CliError> {
-    let (knobs, restored) = block_on(async {
-        let (mut session, ..) = target.open().await?;
-        let answer = match session.ask(ToAgent::CheckPins).await? {
+fn check(target: &Target) -> Result<Checked, CliError> {
+    block_on(async {
+        let (mut session, profile, Opened { origin, notes, .. }) = target.open().await?;
+        let (knobs, restored) = match session.ask(ToAgent::CheckPins).await? {
             ToHost::PinsChecked { knobs, restored } => (knobs, restored),
             other => return Err(session.odd(format!("the agent answered a check of pins with {other:?}"))),
         };
-        session.bye().await?;
-        Ok(answer)
-    })?;
-    if json {
-        print_json(&serde_json::json!({ "knobs": knobs, "restored": restored }))?;
-        return if restored.complete() {
-            Ok(Exit::Done)
-        } else {
-            Err(CliError::NotRestored(restored.differs))
-        };
-    }
-    knobs.iter().for_each(print_check);
-    say_restored(&restored)
+        let bye = session.bye().await?;
+        let differs = [restored.differs, bye.differs].concat();
+        let restored = RestoreReport { differs, ..bye };
+        Ok(Checked { profile: profile.name, origin, notes, knobs, restored })
+    })
 }
 
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
@@ -129,16 +173,24 @@ fn print_probe(report: &ProbeReport) {
         vec![z.kind.clone(), role, z.now.map_or("no value".into(), |t| t.to_string())]
     });
     text::section("Thermal zones", &["type", "near", "now"], zones);
-    let companions = report.companions.iter().map(|c| vec![c.id.clone(), c.node.clone(), c.value.clone()]);
-    text::section("What would fight a pin", &["companion", "node", "now"], companions);
+    let companions = report.companions.iter().map(|c| {
+        let value = if c.value.is_empty() { "(empty)".into() } else { c.value.clone() };
+        vec![c.id.clone(), c.node.clone(), value]
+    });
+    text::section("What a profile can put out of a pin's way", &["companion", "node", "now"], companions);
     print_profiles(report);
 }
 
 fn print_profiles(report: &ProbeReport) {
-    let names = profile::matching(&report.device);
-    match names.is_empty() {
-        false => println!("\nProfile for this device: {}", names.join(", ")),
-        true => println!(
+    match &report.profile {
+        Some(ProfileFit { name, differs }) if differs.is_empty() => {
+            println!("\nProfile {name}: all its knobs and zones are there, its tables are the device's");
+        }
+        Some(ProfileFit { name, differs }) => {
+            println!("\nProfile {name}: where this device differs (what the device lists wins)");
+            differs.iter().for_each(|line| println!("  {line}"));
+        }
+        None => println!(
             "\nNo built-in profile is for this device (there are: {}). `opptune probe \
              --write FILE.toml` makes a first one of what was found",
             builtin_names().join(", ")
@@ -157,9 +209,11 @@ fn knob_row(knob: &FoundKnob) -> Vec<String> {
         Some(info) => (format!("{} ({})", info.id, info.family), range(&info.opps)),
         None => (format!("{:?}", knob.driver), "unreadable".into()),
     };
-    let limits = knob.limits.iter().map(|limit| match limit.max {
-        Some(max) => format!("{} at most {}", limit.source, max.show(unit)),
-        None => limit.source.clone(),
+    // A limit at the top of the table limits nothing.
+    let top = knob.info.as_ref().and_then(|info| info.opps.last().copied());
+    let limits = knob.limits.iter().filter_map(|limit| {
+        let max = limit.max.filter(|max| top.is_none_or(|top| *max < top))?;
+        Some(format!("held to {} by {}", max.show(unit), limit.source))
     });
     let note = knob.problem.clone().unwrap_or_else(|| limits.collect::<Vec<_>>().join(", "));
     let now = knob.clock.map_or("-".into(), |clock| clock.show(unit));

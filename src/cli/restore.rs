@@ -17,6 +17,10 @@ pub struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
+        if let Some(twin) = self.target.profile()?.filter(|profile| profile.twin.is_some()) {
+            println!("{} is simulated: it ends with its agent, so there is nothing to put back", twin.name);
+            return Ok(Exit::Done);
+        }
         let report = block_on(async {
             let mut session = self.target.session().await?;
             match session.ask(ToAgent::Restore).await? {

@@ -47,13 +47,14 @@ impl Target {
         Session::start(&dial(&self.device, &self.agent).await?).await
     }
 
-    /// Starts an agent to look at the device without taking it. A simulated device is not there to be looked at
-    /// until it is taken: its profile makes it.
-    pub async fn session_to_look(&self) -> Result<Session, CliError> {
-        match self.profile()? {
-            Some(profile) if profile.twin.is_some() => Ok(self.open().await?.0),
-            _ => self.session().await,
-        }
+    /// Starts an agent to look at the device without taking it, with the profile that was named or else one that
+    /// matches the device.
+    pub async fn look(&self) -> Result<(Session, Option<Box<Profile>>), CliError> {
+        let named = self.profile()?;
+        let session = self.session().await?;
+        let known = || profile::matching(&session.device).first().and_then(|name| profile::load(name).ok());
+        let profile = named.or_else(known).map(Box::new);
+        Ok((session, profile))
     }
 
     /// Starts an agent and takes the device with the profile that was named or the one that matches it.

@@ -1,6 +1,7 @@
 //! What a companion saves and writes.
 
 use crate::guard::{Check, RestoreStep, Target};
+use crate::knob::cpufreq_limits;
 use crate::profile::{CompanionAction, CompanionSpec};
 use crate::sysfs::cgroup::{Hierarchy, with_controller};
 use crate::sysfs::{NodeError, NodeFault, NodePath, Nodes, Properties, find_all, find_one, read_trimmed};
@@ -35,6 +36,7 @@ pub(super) fn of(
         CompanionAction::MsmPerformance { path, vote } => planner.votes(path, *vote),
         CompanionAction::Wakelock {} => planner.wakelock(),
         CompanionAction::CpusOnline {} => planner.cpus_online(),
+        CompanionAction::Boost {} => planner.boost(),
         CompanionAction::TopCpuset {} => planner.top_cpuset(),
         CompanionAction::SuspendCharging { path, stop, run } => planner.charging(path, stop, run),
     }
@@ -144,6 +146,23 @@ impl Planner<'_> {
             offline.iter().map(|path| self.node(path, value, Check::Text(value.to_owned()))).collect()
         };
         Ok(Plan { saves: write("0"), writes: write("1") })
+    }
+
+    /// The limits behind the switch in one plan: an owner's steps are written in order, so that whatever the
+    /// switch resets is right in the end.
+    fn boost(&self) -> Result<Plan, NodeError> {
+        let switch = NodePath::fixed("/sys/devices/system/cpu/cpufreq/boost");
+        let now = read_trimmed(self.nodes, &switch)?;
+        if now == "1" {
+            return Ok(Plan::default());
+        }
+        let limits = cpufreq_limits(self.nodes)?;
+        let own = |step: &RestoreStep| RestoreStep { owner: self.owner.clone(), ..step.clone() };
+        let with = |value: &str| {
+            let switched = self.node(&switch, value, Check::Text(value.to_owned()));
+            [switched].into_iter().chain(limits.iter().map(own)).collect()
+        };
+        Ok(Plan { saves: with(&now), writes: with("1") })
     }
 
     /// Membership of a cpuset ends with the process, so there is nothing to save.

@@ -6,7 +6,8 @@ use crate::device::doubles::StepClock;
 use crate::engine::EngineError;
 use crate::guard::Launch;
 use crate::knob::fake::Fake;
-use crate::sysfs::NodeFault;
+use crate::profile::DriverSpec;
+use crate::sysfs::{NodeFault, NodePath};
 use crate::trial::Origin;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -198,4 +199,41 @@ fn what_is_missing_or_does_not_take_is_an_error_or_a_note() {
     bench.nodes.ignore_writes("/stubbed");
     let stubbed = bench.apply(node("/stubbed", "0", false)).unwrap_err();
     assert!(matches!(stubbed, CompanionError::DidNotTake { .. }), "{stubbed}");
+}
+
+/// The whole way on drivers that reset maxima when `boost` changes.
+#[test]
+fn boost_is_set_with_every_limit_kept_and_restored_in_an_order_that_ends_in_the_originals() {
+    let profile = crate::profile::load("twins/snapdragon-8-gen-2").unwrap();
+    let device = crate::twin::device(&profile, 1).unwrap();
+    let (nowhere, lease) = (Path::new("/nowhere"), Duration::from_secs(1));
+    let launch = Launch::this_program(nowhere).unwrap();
+    let node = |path: &str| NodePath::new(format!("/sys/devices/system/cpu/cpufreq/{path}")).unwrap();
+    let limits = ["policy0", "policy3", "policy7"]
+        .map(|policy| ["scaling_min_freq", "scaling_max_freq"].map(|name| node(&format!("{policy}/{name}"))));
+    let nodes = device.nodes.clone();
+    let look = || limits.each_ref().map(|pair| pair.each_ref().map(|n| nodes.read(n).unwrap()));
+    let votes = NodePath::new("/sys/module/msm_performance/parameters/cpu_max_freq").unwrap();
+    nodes.write(&votes, "7:4294967295").unwrap();
+    nodes.write(&node("boost"), "0").unwrap();
+    nodes.write(&node("policy0/scaling_max_freq"), "1113600").unwrap();
+    nodes.write(&node("policy7/scaling_max_freq"), "1881600").unwrap();
+    let originals = look();
+
+    let mut guard = Guard::take_with(&device, nowhere, "test", None, lease, launch).unwrap();
+    let action = CompanionAction::Boost {};
+    let spec = CompanionSpec { id: "boost".into(), action, optional: false, thermal: false };
+    apply(&[spec], false, &*nodes, &*device.properties, &mut guard).unwrap();
+    assert_eq!(nodes.read(&node("boost")).unwrap().trim(), "1");
+    assert_eq!(look(), originals, "the governors keep the range they had");
+
+    let prime = profile.knobs.iter().find(|k| k.driver == DriverSpec::Cpufreq { policy: 7 }).unwrap();
+    let mut knob = crate::knob::open(prime, &*nodes).unwrap();
+    guard.save(knob.snapshot(&*nodes).unwrap()).unwrap();
+    let step = knob.info().boost[0];
+    assert_eq!(knob.pin(&*nodes, step).unwrap(), step, "a boost step can be pinned now");
+    let report = guard.restore();
+    assert!(report.complete(), "{report:?}");
+    assert_eq!(nodes.read(&node("boost")).unwrap().trim(), "0");
+    assert_eq!(look(), originals);
 }

@@ -11,11 +11,15 @@ use crate::profile::KnobSpec;
 use crate::sysfs::cgroup::{Hierarchy, with_controller};
 use crate::sysfs::{NodePath, Nodes};
 use crate::units::{Opp, OppUnit};
+use std::time::Duration;
 
 /// Name of our cgroup.
 const GROUP: &str = "opptune";
 /// The kernel takes no quota below this many microseconds per period.
 const SMALLEST_QUOTA_US: u64 = 1000;
+
+/// USER_HZ is 100 on every architecture that runs an agent.
+const USER_TICK: Duration = Duration::from_millis(10);
 
 /// The quota.
 pub(super) struct CpuQuota {
@@ -166,6 +170,15 @@ impl Knob for CpuQuota {
         }
     }
 
+    /// Of this process, which is what the quota bounds; all its threads.
+    fn cpu_time(&self, nodes: &dyn Nodes) -> Option<Duration> {
+        let stat = nodes.read(&NodePath::fixed("/proc/self/stat")).ok()?;
+        // The name, in parentheses, may hold blanks. proc(5): utime and stime are fields 14 and 15.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<u64>().ok();
+        Some(USER_TICK * (ticks()? + ticks()?).try_into().ok()?)
+    }
+
     fn residency(&self, _nodes: &dyn Nodes) -> Option<Residency> {
         None
     }
@@ -233,6 +246,17 @@ mod tests {
         let fake = Fake::default();
         machine(&fake, "cgroup2 /cg cgroup2 rw 0 0", "0::/user", &[("/cg/cgroup.controllers", "cpu")]);
         assert!(quota(&fake, &[250]).unwrap().snapshot(&fake).is_err());
+    }
+
+    #[test]
+    fn without_a_quota_the_share_is_what_the_process_used() {
+        let fake = Fake::default();
+        machine(&fake, "cgroup /c cgroup rw,cpu 0 0", "", &[]);
+        let stat = "42 (a (b) c) R 1 1 1 0 -1 4194304 9 0 0 0 123 77 0 0 20 0 3 0 9 9";
+        fake.text("/proc/self/stat", stat);
+        let knob = quota(&fake, &[500]).unwrap();
+        assert_eq!(knob.cpu_time(&fake), Some(Duration::from_secs(2)));
+        assert_eq!(knob.glimpse(&fake).clock, None, "nothing bounds it");
     }
 
     #[test]

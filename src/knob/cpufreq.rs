@@ -9,8 +9,9 @@ use super::cooling::{self, Cooling};
 use super::table::{Steps, describe, must_list, numbers, prior_instead, residency_rows};
 use super::{Access, Glimpse, Knob, KnobError, KnobInfo, Limit, Residency};
 use crate::guard::RestoreStep;
-use crate::profile::KnobSpec;
-use crate::sysfs::{NodePath, Nodes};
+use crate::profile::{DriverSpec, KnobSpec, Role, Use};
+use crate::sysfs::{NodeError, NodeFault, NodePath, Nodes};
+use crate::trial::KnobId;
 use crate::units::{Opp, OppUnit};
 
 const CPU: &str = "/sys/devices/system/cpu";
@@ -55,6 +56,32 @@ pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<
     Ok(Cpufreq { info, dir, steps, bounds, cooling, hardware_caps })
 }
 
+/// Writes that put the limits of every policy back to what they are now.
+///
+/// # Errors
+/// When a policy cannot be read; an offline one, for example.
+pub fn all_limits(nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, NodeError> {
+    let root = NodePath::fixed(CPU).join("cpufreq");
+    let of_policy = |policy: usize| {
+        let spec = KnobSpec {
+            id: KnobId(format!("policy{policy}")),
+            role: Role::Cpu,
+            usage: Use::Record,
+            prior: Vec::new(),
+            driver: DriverSpec::Cpufreq { policy },
+        };
+        open(&spec, policy, nodes)?.snapshot(nodes)
+    };
+    let all: Result<Vec<_>, KnobError> = policies(nodes, &root).into_iter().map(of_policy).collect();
+    let unreadable = |e: KnobError| NodeError {
+        op: "read".into(),
+        path: root.to_string(),
+        fault: NodeFault::NoData,
+        detail: e.to_string(),
+    };
+    Ok(all.map_err(unreadable)?.concat())
+}
+
 fn boost_list(dir: &NodePath) -> NodePath {
     dir.join("scaling_boost_frequencies")
 }
@@ -65,6 +92,10 @@ fn policies(nodes: &dyn Nodes, root: &NodePath) -> Vec<usize> {
         names.iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok()).collect();
     found.sort_unstable();
     found
+}
+
+fn boost_is_off(access: &Access) -> bool {
+    access.optional(&NodePath::fixed(CPU).join("cpufreq/boost")) == "0"
 }
 
 /// The driver's list; where it gives none, the rows of its statistics; where it has none, the prior.
@@ -110,12 +141,11 @@ impl Cpufreq {
                 self.info.cpus
             ));
         }
-        let switch = access.optional(&NodePath::fixed(CPU).join("cpufreq/boost"));
-        match self.info.boost.contains(&opp) && switch == "0" {
+        match self.info.boost.contains(&opp) && boost_is_off(access) {
             true => access.rejected(
                 &asked,
                 format!(
-                    "it is a boost step and {CPU}/cpufreq/boost is 0; add a companion that writes 1 to it"
+                    "it is a boost step and {CPU}/cpufreq/boost is 0; add a companion with `action.boost` behind `cpus-online`"
                 ),
             ),
             false => error,
@@ -148,7 +178,13 @@ impl Knob for Cpufreq {
 
     fn snapshot(&self, nodes: &dyn Nodes) -> Result<Vec<RestoreStep>, KnobError> {
         let capped = self.cooling.as_ref().and_then(|cooling| cooling.limit(nodes));
-        self.bounds.snapshot(&self.access(nodes), &self.steps, capped.as_ref())
+        let access = self.access(nodes);
+        // With boost off a boost step is no maximum to go back to: some drivers take it all the same.
+        let plain = self.info.opps.iter().filter(|opp| !self.info.boost.contains(opp)).map(|opp| opp.0);
+        match boost_is_off(&access) {
+            true => self.bounds.snapshot(&access, &Steps::new(plain, 1), capped.as_ref()),
+            false => self.bounds.snapshot(&access, &self.steps, capped.as_ref()),
+        }
     }
 
     fn pin(&mut self, nodes: &dyn Nodes, opp: Opp) -> Result<Opp, KnobError> {
@@ -182,7 +218,6 @@ mod tests {
     use super::*;
     use crate::guard::Check;
     use crate::knob::fake::{Fake, cpufreq_policy, spec};
-    use crate::profile::DriverSpec;
 
     fn knob_spec(policy: usize) -> KnobSpec {
         spec("cpu", DriverSpec::Cpufreq { policy })

@@ -24,6 +24,7 @@ mod table;
 mod tests;
 
 use access::Access;
+pub use cpufreq::all_limits as cpufreq_limits;
 
 use crate::guard::RestoreStep;
 use crate::profile::{DriverSpec, KnobSpec};
@@ -31,6 +32,7 @@ use crate::sysfs::{NodeError, NodePath, Nodes};
 use crate::trial::KnobId;
 use crate::units::{Opp, OppUnit};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What a knob is and which operating points it has, as the device itself lists them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +156,12 @@ pub trait Knob: Send {
 
     /// What it shows now. Cheap enough to be sampled every few tens of milliseconds.
     fn glimpse(&self, nodes: &dyn Nodes) -> Glimpse;
+
+    /// CPU time used so far by what the domain bounds. Only for a family whose operating points are shares of CPU
+    /// time: left to itself such a domain has no clock, but what was used in a window is a share, too.
+    fn cpu_time(&self, _nodes: &dyn Nodes) -> Option<Duration> {
+        None
+    }
 
     /// Residency counters, where the driver has them.
     fn residency(&self, nodes: &dyn Nodes) -> Option<Residency>;

@@ -93,6 +93,10 @@ const fn known(id: &'static str, pattern: &'static str) -> Opponent {
 
 /// Nodes whose owners fight pins.
 pub(super) const OPPONENTS: &[Opponent] = &[
+    // First, as in the profile that is drafted of them: a policy whose CPUs are offline cannot be written.
+    against("cpus-online", "/sys/devices/system/cpu/online", |_| CompanionAction::CpusOnline {}),
+    against("boost", "/sys/devices/system/cpu/cpufreq/boost", |_| CompanionAction::Boost {}),
+    against("wakelock", "/sys/power/wake_lock", |_| CompanionAction::Wakelock {}),
     against("pmu-limit", "/sys/devices/system/cpu/cpufreq/policy*/sched_pixel/pmu_limit_enable", zero),
     against("msm-performance-min", "/sys/module/msm_performance/parameters/cpu_min_freq", no_minimum),
     against("msm-performance-max", "/sys/module/msm_performance/parameters/cpu_max_freq", no_maximum),
@@ -104,7 +108,6 @@ pub(super) const OPPONENTS: &[Opponent] = &[
     known("ged-boost", "/sys/kernel/ged/hal/custom_boost_gpu_freq"),
     known("siop-min", "/sys/power/cpufreq_min_limit"),
     known("siop-max", "/sys/power/cpufreq_max_limit"),
-    known("boost", "/sys/devices/system/cpu/cpufreq/boost"),
 ];
 
 /// Every knob that is there.

@@ -7,7 +7,7 @@ use crate::profile::Profile;
 use crate::protocol::{DoctorReport, Finding, Grade};
 use crate::sensor::{self, MILLIAMP_BELOW, ZoneRole};
 use crate::sysfs::{NodePath, Nodes, read_i64, read_trimmed};
-use crate::trial::{EnergyKind, GateSpec, Origin, SourceInfo};
+use crate::trial::{EnergyKind, GateSpec, SourceInfo};
 use std::path::Path;
 
 /// Everything a check may look at.
@@ -47,18 +47,18 @@ const WANTED_FREE_BYTES: u64 = 200 << 20;
 /// A gauge slower than this needs minutes per trial to tick ten times.
 const SLOW_GAUGE_MS: f64 = 5_000.0;
 
-/// Process names (15 characters, as the kernel keeps them) of daemons that are known to move clocks.
+/// Beginnings of the program names of daemons that are known to move clocks. Thermal daemons are not among them:
+/// nobody should stop those, and what they do to a pin is told as a clamp.
 const TUNERS: &[&str] = &[
     "perfd",
     "mpdecision",
-    "thermal-engine",
-    "vendor.thermal-e",
-    "android.hardwar",
+    "android.hardware.power-",
+    "android.hardware.power@",
+    "vendor.qti.hardware.perf",
+    "perf-hal-service",
     "fpsgo",
-    "perf-hal-servic",
-    "thermald",
     "tuned",
-    "power-profiles-",
+    "power-profiles-daemon",
     "auto-cpufreq",
     "tlp",
     "cpufreqd",
@@ -88,12 +88,13 @@ fn text(nodes: &dyn Nodes, path: &str) -> Option<String> {
 }
 
 fn root(p: &Patient) -> Finding {
-    let simulated = p.device.origin == Origin::Simulated;
+    if !p.device.outlives_agent {
+        return finding(Grade::Fine, "not needed: the device is simulated in this process", "");
+    }
     let uid = nix::unistd::Uid::effective();
-    let found = if simulated { "simulated device".into() } else { format!("the agent runs as uid {uid}") };
     finding(
-        grade(simulated || uid.is_root(), Grade::Stop),
-        found,
+        grade(uid.is_root(), Grade::Stop),
+        format!("the agent runs as uid {uid}"),
         "pins need root: `adb root`, or grant su to the shell",
     )
 }
@@ -105,7 +106,7 @@ fn selinux(p: &Patient) -> Finding {
         Some(_) => finding(
             Grade::Warn,
             "enforcing",
-            "if pins are denied (EACCES as root), run `setenforce 0` for the night and note it in the conditions",
+            "if pins are denied (EACCES as root), run `setenforce 0` for the night; the result's conditions carry it",
         ),
     }
 }
@@ -246,8 +247,8 @@ fn daemons(p: &Patient) -> Finding {
     let mut running: Vec<String> = children(nodes, "/proc")
         .iter()
         .filter(|dir| dir.name().bytes().all(|b| b.is_ascii_digit()))
-        .filter_map(|dir| read_trimmed(nodes, &dir.join("comm")).ok())
-        .filter(|name| TUNERS.iter().any(|tuner| name == tuner))
+        .filter_map(|dir| program(nodes, dir))
+        .filter(|name| TUNERS.iter().any(|tuner| name.starts_with(tuner)))
         .collect();
     running.sort();
     running.dedup();
@@ -258,7 +259,21 @@ fn daemons(p: &Patient) -> Finding {
     )
 }
 
+/// The name of a process's program; the kernel's own threads have no command line. `comm` is cut at 15
+/// characters, where all HAL services of Android are one.
+fn program(nodes: &dyn Nodes, process: &NodePath) -> Option<String> {
+    let line = nodes.read(&process.join("cmdline")).unwrap_or_default();
+    let first = line.split(['\0', ' ', '\n']).next().unwrap_or_default();
+    match first.rsplit('/').next().filter(|name| !name.is_empty()) {
+        Some(name) => Some(name.to_owned()),
+        None => read_trimmed(nodes, &process.join("comm")).ok(),
+    }
+}
+
 fn space(p: &Patient) -> Finding {
+    if !p.device.outlives_agent {
+        return finding(Grade::Fine, "not needed: nothing is kept on a device simulated in this process", "");
+    }
     let nearest = p.state_dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
     match nix::sys::statvfs::statvfs(nearest) {
         Err(e) => finding(
@@ -317,7 +332,12 @@ fn gauge(p: &Patient) -> Finding {
         );
     };
     let unit = if current.abs() < MILLIAMP_BELOW { "mA" } else { "uA" };
-    let found = format!("{current} {unit} by its magnitude while {status}");
+    let sign = match (status == "Discharging", current < 0) {
+        (true, true) => "; discharging is negative here",
+        (true, false) => "; discharging is positive here",
+        (false, _) => "; its sign is learned once it discharges",
+    };
+    let found = format!("{current} {unit} by its magnitude while {status}{sign}");
     match source(p) {
         Ok(info) if info.kind == EnergyKind::Gauge && info.period_ms > SLOW_GAUGE_MS => finding(
             Grade::Warn,

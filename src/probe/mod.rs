@@ -9,15 +9,15 @@ pub use doctor::doctor;
 use crate::agent::fingerprint;
 use crate::device::Device;
 use crate::knob;
-use crate::profile::KnobSpec;
-use crate::protocol::{FoundCompanion, FoundKnob, FoundSource, FoundZone, ProbeReport};
-use crate::sensor::{ZoneRole, celsius_from_raw};
+use crate::profile::{KnobSpec, Profile};
+use crate::protocol::{FoundCompanion, FoundKnob, FoundSource, FoundZone, ProbeReport, ProfileFit};
+use crate::sensor::{self, ZoneRole, celsius_from_raw};
 use crate::sysfs::{NodePath, Nodes, find_all, read_i64, read_trimmed};
 use crate::trial::KnobId;
 use candidates::{Candidate, Opponent};
 
-/// Reads what a device has. Writes nothing.
-pub fn look(device: &Device) -> ProbeReport {
+/// Reads what a device has, and holds it against `profile`. Writes nothing.
+pub fn look(device: &Device, profile: Option<&Profile>) -> ProbeReport {
     let nodes = device.nodes.as_ref();
     ProbeReport {
         device: fingerprint(nodes, device.properties.as_ref()),
@@ -26,7 +26,20 @@ pub fn look(device: &Device) -> ProbeReport {
         energy: sources(nodes),
         zones: zones(nodes),
         companions: companions(nodes),
+        profile: profile.map(|profile| hold_against(profile, nodes)),
     }
+}
+
+/// Where the device is not as the profile says: knobs that are not there, tables that differ from the prior (the
+/// device wins), zones that are missing.
+fn hold_against(profile: &Profile, nodes: &dyn Nodes) -> ProfileFit {
+    let knob = |spec: &KnobSpec| match knob::open(spec, nodes) {
+        Ok(knob) => knob.info().table_notes.iter().map(|note| format!("knob {}: {note}", spec.id)).collect(),
+        Err(e) => vec![e.to_string()],
+    };
+    let knobs = profile.knobs.iter().flat_map(knob);
+    let (_, zones) = sensor::zones(&profile.thermal, nodes);
+    ProfileFit { name: profile.name.clone(), differs: knobs.chain(zones).collect() }
 }
 
 fn found_knob(nodes: &dyn Nodes, candidate: Candidate) -> FoundKnob {

@@ -61,6 +61,11 @@ pub enum CompanionAction {
     /// Brings every present CPU online; those that were offline are taken offline again.
     #[serde(rename_all = "kebab-case")]
     CpusOnline {},
+    /// Sets cpufreq's `boost` to 1, so that boost steps can be reached. The kernel resets the maximum of every
+    /// policy when `boost` changes, so the limits of all policies are saved before and written again after it,
+    /// both ways.
+    #[serde(rename_all = "kebab-case")]
+    Boost {},
     /// Moves the agent to the top cpuset so that affinity can be applied.
     #[serde(rename_all = "kebab-case")]
     TopCpuset {},

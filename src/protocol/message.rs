@@ -29,7 +29,10 @@ pub enum ToAgent {
     /// Puts everything back and keeps the session; answered by `Restored`.
     Restore,
     /// Looks at the device without changing it; answered by `Probed`.
-    Probe,
+    Probe {
+        /// The profile to hold it against; one of a simulated device says that this is to be looked at.
+        profile: Option<Box<Profile>>,
+    },
     /// Walks every operating point of every knob of the open profile; answered by `PinsChecked`.
     CheckPins,
     /// Looks for what would spoil a run, with the profile to be used if one is known; answered by `Doctored`.

@@ -23,6 +23,18 @@ pub struct ProbeReport {
     pub zones: Vec<FoundZone>,
     /// Things that would fight a pin.
     pub companions: Vec<FoundCompanion>,
+    /// The profile it was held against, if one was known.
+    #[serde(default)]
+    pub profile: Option<ProfileFit>,
+}
+
+/// A device held against a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileFit {
+    /// The profile.
+    pub name: String,
+    /// Where the device is not as the profile says, one line each.
+    pub differs: Vec<String>,
 }
 
 /// A frequency domain of a device.

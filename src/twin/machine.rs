@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The node that takes commands to misbehave.
 pub const CONTROL: &str = "/twin/control";
+/// The node that says of a mounted twin that it is one.
+pub const MARKER: &str = "/twin/simulated";
 /// Stands for the control node among the drivers.
 const CONTROL_DRIVER: usize = usize::MAX;
 /// Interval of a bus monitor that writes its own floor again.
@@ -38,6 +40,7 @@ impl Machine {
         let mut soc = Soc::new(profile, spec, seed);
         let mut board = Board::new(profile, &mut soc);
         board.tree.add_file(CONTROL, File { driver: CONTROL_DRIVER, attr: 0, mode: 0o644 });
+        board.tree.add_file(MARKER, File { driver: CONTROL_DRIVER, attr: 0, mode: 0o444 });
         let mut machine = Machine { daemons: Vec::new(), soc, board };
         for driver in machine.board.reasserting.clone() {
             machine.start(Deed::Meddle(driver), REASSERT);

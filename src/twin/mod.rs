@@ -22,7 +22,7 @@ pub mod spec;
 
 pub use clock::TwinClock;
 pub use engine::TwinEngine;
-pub use machine::{CONTROL, Entry};
+pub use machine::{CONTROL, Entry, MARKER};
 pub use serve::{Twin, TwinNodes, TwinProperties};
 pub use spec::TwinSpec;
 

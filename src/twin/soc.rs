@@ -60,6 +60,8 @@ pub struct Soc {
     pub online: Vec<bool>,
     /// Boost steps are allowed.
     pub boost: bool,
+    /// How often that changed.
+    pub boost_flips: u64,
     /// Nanoseconds since boot.
     pub now: u64,
     /// Temperatures.
@@ -113,6 +115,7 @@ impl Soc {
             domains,
             online: vec![true; cpus],
             boost: true,
+            boost_flips: 0,
             now: BOOTED_NS,
             heat: Heat::rested(&spec.heat),
             battery: spec.battery.clone().map(Battery::new),

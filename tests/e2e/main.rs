@@ -9,7 +9,9 @@ mod adb;
 mod agent;
 mod bad_input;
 mod lab;
+mod look;
 mod lost;
+mod merge;
 mod push;
 #[cfg(feature = "ssh")]
 mod ssh;

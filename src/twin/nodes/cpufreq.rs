@@ -15,12 +15,15 @@ pub struct Cpufreq {
     quirks: Quirks,
     /// What the user asked for: kept even when something else wins, and in force again afterwards.
     asked: (u64, u64),
+    /// Changes of `boost` when the maximum was asked for: a later one throws it away, as
+    /// `cpufreq_boost_set_sw` does.
+    boost_flips: u64,
 }
 
 impl Cpufreq {
     /// A policy over a domain, with nothing asked.
     pub fn new(domain: usize, quirks: Quirks, soc: &Soc) -> Self {
-        let mut policy = Cpufreq { domain, quirks, asked: (0, UNLIMITED) };
+        let mut policy = Cpufreq { domain, quirks, asked: (0, UNLIMITED), boost_flips: soc.boost_flips };
         policy.asked = policy.hardware(soc);
         policy
     }
@@ -86,11 +89,12 @@ impl Family for Cpufreq {
 
     fn range(&self, soc: &Soc) -> Option<(usize, (u64, u64))> {
         let (low, high) = self.hardware(soc);
-        Some((self.domain, (self.asked.0.clamp(low, high), self.asked.1.clamp(low, high))))
+        let max = if self.boost_flips == soc.boost_flips { self.asked.1 } else { high };
+        Some((self.domain, (self.asked.0.clamp(low, high), max.clamp(low, high))))
     }
 
     fn meddle(&mut self, soc: &Soc) {
-        self.asked = self.hardware(soc);
+        (self.asked, self.boost_flips) = (self.hardware(soc), soc.boost_flips);
     }
 }
 
@@ -148,7 +152,7 @@ fn store_max(policy: &mut Cpufreq, soc: &mut Soc, text: &str) -> Stored {
     if policy.quirks.limits == LimitStyle::Legacy && value < policy.shown(soc).0 {
         return Err(libc::EINVAL);
     }
-    policy.asked.1 = value;
+    (policy.asked.1, policy.boost_flips) = (value, soc.boost_flips);
     Ok(())
 }
 

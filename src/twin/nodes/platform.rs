@@ -76,11 +76,13 @@ impl Family for Boost {
             "boost",
             |_, soc| line(u8::from(soc.boost)),
             |_, soc, text| {
-                soc.boost = match whole::<u8>(text)? {
+                let boost = match whole::<u8>(text)? {
                     0 => false,
                     1 => true,
                     _ => return Err(libc::EINVAL),
                 };
+                soc.boost_flips += u64::from(boost != soc.boost);
+                soc.boost = boost;
                 Ok(())
             },
         )];
