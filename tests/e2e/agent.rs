@@ -244,8 +244,9 @@ fn a_frozen_agent_is_restored_after() {
 
 #[test]
 fn a_pin_without_any_clock_to_see_is_not_told_held() {
-    let tree = Tree::new();
+    let tree = Tree::without_gpu_clock();
     let measurement = measured(&mut Session::open(&tree, LONG));
+    assert_eq!(measurement.knobs[&KnobId("cpu".into())].verdict, Verdict::Held);
     let verdict = &measurement.knobs[&KnobId("gpu".into())].verdict;
     assert!(matches!(verdict, Verdict::Unverifiable { .. }), "{verdict:?}");
 }

@@ -11,6 +11,7 @@ mod bad_input;
 mod lab;
 mod lost;
 mod push;
+mod several;
 #[cfg(feature = "ssh")]
 mod ssh;
 mod support;
