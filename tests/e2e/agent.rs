@@ -20,6 +20,8 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// A lease that no test outlives by accident.
 const LONG: u64 = 120_000;
+/// A lease that ends soon, but not before a busy machine has pinned the nodes.
+const SHORT: u64 = 4_000;
 
 fn agent(args: &[String]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opptune-agent"));
@@ -211,7 +213,7 @@ fn signals_put_the_nodes_back() {
 #[test]
 fn a_host_that_falls_silent_loses_the_device() {
     let tree = Tree::new();
-    let mut session = Session::pinned(&tree, 1000);
+    let mut session = Session::pinned(&tree, SHORT);
     assert_eq!(session.exit_code(), Some(6));
     assert!(!tree.changed(), "{}", tree.difference());
 }
@@ -236,7 +238,7 @@ fn a_killed_agent_is_restored_after() {
 #[test]
 fn a_frozen_agent_is_restored_after() {
     let tree = Tree::new();
-    let mut session = Session::pinned(&tree, 500);
+    let mut session = Session::pinned(&tree, SHORT);
     session.signal(Signal::SIGSTOP);
     until("the restorer puts the nodes back", || !tree.changed());
     assert_eq!(session.exit_code(), None, "the restorer ends a frozen agent, so that it cannot pin again");

@@ -16,7 +16,7 @@ struct Port {
 
 impl Port {
     fn free() -> Self {
-        let dir = std::env::temp_dir().join("opptune-test-ports");
+        let dir = std::env::temp_dir().join(format!("opptune-test-ports-{}", nix::unistd::getuid()));
         std::fs::create_dir_all(&dir).unwrap();
         let take = |number: u16| {
             let taken = File::create(dir.join(number.to_string())).unwrap();
