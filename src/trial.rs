@@ -241,6 +241,18 @@ impl Verdict {
     pub fn usable(&self) -> bool {
         matches!(self, Verdict::Held | Verdict::Free)
     }
+
+    /// What is the matter, for a person; `None` when it is usable.
+    pub fn problem(&self) -> Option<String> {
+        match self {
+            Verdict::Held | Verdict::Free => None,
+            Verdict::Clamped { by } => Some(format!("clamped by {by}")),
+            Verdict::Contended { reapplied } => {
+                Some(format!("somebody rewrites it; applied again {reapplied} times"))
+            }
+            Verdict::Unverifiable { why } => Some(format!("unverifiable: {why}")),
+        }
+    }
 }
 
 /// What happened to one knob during a trial: asked, accepted and seen are three different things.

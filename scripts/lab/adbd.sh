@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real adb device daemon (adbd 34, Debian trixie) on this machine's loopback, with an adb server of its own.
-# usage: adbd.sh up      start both, connect; prints ADB_SERVER_PORT=... ADB_SERIAL=... for eval
+# usage: adbd.sh up      start both, connect; prints ADB_SERVER_PORT=... ADB_SERIAL=... ADBD_DIR=... for eval
 #        adbd.sh kill    SIGKILL adbd only (the server stays, and sees the device go); `up` brings it back
 #        adbd.sh port    print adbd's port
 #        adbd.sh down    stop both
@@ -24,7 +24,7 @@ start_adbd() {
     daemon "$RUN/pid" "$RUN/log" env -C "$RUN" ADBD_PORT="$ADBD_PORT" "$libs/ld-linux-x86-64.so.2" \
         --preload "$RUN/loopback.so" --library-path "$libs:$libs/android:$libs/systemd" \
         "$TREE/usr/lib/android-sdk/platform-tools/adbd"
-    wait_for 10 port_open "$ADBD_PORT" || die "adbd does not listen on $ADBD_PORT; see $RUN/log"
+    wait_for 30 port_open "$ADBD_PORT" || die "adbd does not listen on $ADBD_PORT; see $RUN/log"
 }
 
 up() {
@@ -32,11 +32,15 @@ up() {
     start_adbd
     adb_server "$SERVER_PORT"
     adb_connect "$SERVER_PORT" "127.0.0.1:$ADBD_PORT"
+    printf 'ADBD_DIR=%q\n' "$RUN"   # where adbd runs what it is told to
 }
 
 case ${1:-} in
     up) up ;;
-    kill) signal "$RUN/pid" KILL || die "adbd is not running; start it with: adbd.sh up" ;;
+    kill)
+        signal "$RUN/pid" KILL || die "adbd is not running; start it with: adbd.sh up"
+        wait_for 10 gone "$RUN/pid" || die "adbd does not die"
+        ;;
     port) echo "$ADBD_PORT" ;;
     down) adb_server_stop "$SERVER_PORT"; stop "$RUN/pid" ;;
     *) sed -n '2,/^set/s/^# //p' "$0"; exit 2 ;;

@@ -22,7 +22,7 @@ up() {
     alive "$RUN/pid" && return
     port_open "$LISTEN" && die "port $LISTEN is taken; choose another"
     daemon "$RUN/pid" "$RUN/log" python3 "$HERE/flaky-proxy.py" "$LISTEN" "$1" "$RUN/control"
-    wait_for 10 port_open "$LISTEN" || die "the proxy does not listen on $LISTEN; see $RUN/log"
+    wait_for 30 port_open "$LISTEN" || die "the proxy does not listen on $LISTEN; see $RUN/log"
 }
 
 tell() {

@@ -142,7 +142,7 @@ adb_server() {
     mkdir -p "$LAB/adb-home"
     # Closing the inherited descriptors keeps `eval "$(adbd.sh up)"` from waiting for the server to end.
     port_open "$1" || lab_adb "$1" start-server >/dev/null 2>&1 </dev/null
-    wait_for 10 port_open "$1" || die "no adb server on port $1; is another program on it? set OPPTUNE_LAB_ADB_SERVER_PORT"
+    wait_for 30 port_open "$1" || die "no adb server on port $1; is another program on it? set OPPTUNE_LAB_ADB_SERVER_PORT"
 }
 
 adb_server_stop() { if port_open "$1"; then lab_adb "$1" kill-server >/dev/null 2>&1 || true; fi; }

@@ -39,7 +39,7 @@ up() {
         # sshd run by root insists on this directory; it is normally made by the system's own service.
         [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
         daemon "$RUN/pid" "$RUN/log" /usr/sbin/sshd -D -e -f "$RUN/config"
-        wait_for 10 port_open "$PORT" || die "sshd does not listen on $PORT; see $RUN/log"
+        wait_for 30 port_open "$PORT" || die "sshd does not listen on $PORT; see $RUN/log"
     fi
     printf 'SSH_HOST=127.0.0.1\nSSH_PORT=%s\nSSH_USER=%s\nSSH_KEY=%q\nSSH_KNOWN_HOSTS=%q\n' \
         "$PORT" "$(id -un)" "$RUN/user_key" "$RUN/known_hosts"
@@ -56,6 +56,7 @@ kill_all() {
         kill -9 "$session" 2>/dev/null || true
     done
     kill -9 "$listener"
+    wait_for 10 gone "$RUN/pid" || die "sshd does not die"
 }
 
 case ${1:-} in

@@ -6,7 +6,7 @@ use super::watch::Watch;
 use crate::device::{Device, lock};
 use crate::knob::KnobInfo;
 use crate::protocol::{PinCheck, PinRow, ToHost};
-use crate::trial::{Choice, Combination, KnobSeen, Verdict};
+use crate::trial::{Choice, Combination};
 use crate::units::{Opp, OppUnit};
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn try_opp(taken: &Taken, info: &KnobInfo, opp: Opp) -> PinRow {
         accepted: seen.as_ref().and_then(|seen| seen.accepted),
         clock: seen.as_ref().and_then(|seen| seen.seen_mean).map(|mean| Opp(mean.round() as u64)),
         work_rate,
-        problem: seen.and_then(|seen| problem(&seen)),
+        problem: seen.and_then(|seen| seen.verdict.problem()),
     }
 }
 
@@ -75,17 +75,6 @@ fn untried(taken: &Taken, info: &KnobInfo, rows: &[PinRow]) -> Option<String> {
         (false, false) => "no thread could be moved to the domain's CPUs (offline, or outside the cpuset)",
     };
     Some(format!("not tried: {why}"))
-}
-
-fn problem(seen: &KnobSeen) -> Option<String> {
-    match &seen.verdict {
-        Verdict::Held | Verdict::Free => None,
-        Verdict::Clamped { by } => Some(format!("clamped by {by}")),
-        Verdict::Contended { reapplied } => {
-            Some(format!("somebody rewrites it; applied again {reapplied} times"))
-        }
-        Verdict::Unverifiable { why } => Some(format!("unverifiable: {why}")),
-    }
 }
 
 /// Turns loop rates into work per clock relative to the fastest operating point that was tried, and says so

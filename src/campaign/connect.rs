@@ -145,7 +145,8 @@ impl Runner<'_> {
             profile: campaign.profile.clone(),
             engine: Some(EngineSpec { model, ..configured }),
             seed: campaign.config.search.seed,
-            steal_from: campaign.steal_from.clone(),
+            // Once: a run that is robbed in turn does not take the device back by force.
+            steal_from: campaign.steal_from.clone().filter(|_| !self.taken_before),
             holder: format!("opptune sweep {}", campaign.config.name),
             energy: None,
         }

@@ -198,6 +198,16 @@ impl Ledger {
         Some(Value { latency: Millis(latency.median()?), energy: MilliJoule(energy.median()?) })
     }
 
+    /// Why none of a setting's search trials may pick a frequency; `None` when one may, or none came back.
+    pub fn why_unusable(&self, setting: Setting) -> Option<String> {
+        let search = |m: &&Measurement| m.id.setting == setting && m.id.purpose == Purpose::Search;
+        let mut trials = self.finished().filter(search);
+        match trials.clone().any(|m| usable_value(m).is_some()) {
+            true => None,
+            false => trials.next().map(why_unusable),
+        }
+    }
+
     /// Trials of a setting's search that came back.
     pub fn inferences(&self, setting: Setting) -> u32 {
         let spent = |id: &&TrialId| id.setting == setting && id.purpose == Purpose::Search;
@@ -209,6 +219,14 @@ impl Ledger {
 pub fn usable_value(m: &Measurement) -> Option<Value> {
     let energy = m.energy.as_ref().filter(|e| m.usable() && !e.too_short)?;
     Some(Value { latency: m.stage_latency()?, energy: energy.per_token })
+}
+
+fn why_unusable(m: &Measurement) -> String {
+    let knob = m.knobs.iter().find_map(|(id, seen)| Some(format!("{id}: {}", seen.verdict.problem()?)));
+    knob.unwrap_or_else(|| match m.energy {
+        Some(_) => "the window was too short for the energy source".into(),
+        None => "there is no energy".into(),
+    })
 }
 
 /// Latencies (ms) and energies per token (mJ) of the usable ones among `trials`.

@@ -89,6 +89,8 @@ pub enum Update<'a> {
         setting: Setting,
         /// The answer.
         decision: &'a Decision,
+        /// Why no trial of the search could be used, where that is why there is no answer.
+        unusable: Option<String>,
     },
     /// A setting is left out: its bound is the baseline's, and the baseline could not be measured.
     Skipped {

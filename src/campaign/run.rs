@@ -216,7 +216,8 @@ impl Runner<'_> {
             self.record(Event::Decided { setting, goal, best, inferences })?;
             self.table()?.map_or(Ok(()), |table| table.save(&self.campaign.run.table()))?;
         }
-        self.tell(Update::Decided { setting, decision: &Decision { goal, best, inferences } });
+        let unusable = self.ledger().why_unusable(setting);
+        self.tell(Update::Decided { setting, decision: &Decision { goal, best, inferences }, unusable });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! `opptune collect`: bring a detached run home.
 
-use super::detached::Detached;
+use super::detached::{Detached, Progress};
 use super::target::AgentArgs;
 use super::{CliError, Exit, block_on, report, table};
 use crate::campaign::RunDir;
@@ -24,6 +24,10 @@ impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let progress = block_on(Detached::bring_home(&self.run, &self.agent))?;
         let path = self.run.display();
+        if !progress.begun {
+            println!("{}: {}", progress.word(), Progress::NOT_BEGUN);
+            return Ok(Exit::Interrupted);
+        }
         if progress.trials == 0 {
             println!("{}: nothing was measured yet; its log: {path}/log", progress.word());
             return Ok(Exit::Interrupted);

@@ -32,6 +32,15 @@ impl Exit {
         let all = [Done, Usage, Unavailable, Gate, Budget, Interrupted, Restore];
         all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Other)
     }
+
+    /// Of two ends, the one that asks more of a person: a device that was not put back before everything, what
+    /// has to be mended before what waits, and that before what is only to be read.
+    #[must_use]
+    pub fn or_worse(self, other: Exit) -> Exit {
+        use Exit::*;
+        let order = [Restore, Other, Usage, Unavailable, Gate, Interrupted, Budget];
+        order.into_iter().find(|exit| [self, other].contains(exit)).unwrap_or(Done)
+    }
 }
 
 impl From<Exit> for ExitCode {
@@ -56,6 +65,18 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_worse_of_two_ends_counts() {
+        use Exit::*;
+        assert_eq!(Done.or_worse(Done), Done);
+        assert_eq!(Done.or_worse(Budget), Budget);
+        assert_eq!(Unavailable.or_worse(Restore), Restore);
+        assert_eq!(Gate.or_worse(Budget), Gate);
+        for exit in [Other, Usage, Unavailable, Gate, Budget, Interrupted, Restore] {
+            assert_eq!((exit.or_worse(Done), Done.or_worse(exit)), (exit, exit));
+        }
+    }
 
     #[test]
     fn help_lists_every_code() {

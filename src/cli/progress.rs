@@ -59,10 +59,12 @@ impl Progress {
         }
     }
 
-    fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(format!("{}{line}", self.prefix)),
-            None => eprintln!("{}{line}", self.prefix),
+    fn say(&self, text: &str) {
+        for line in text.lines() {
+            match &self.bar {
+                Some(bar) => bar.println(format!("{}{line}", self.prefix)),
+                None => eprintln!("{}{line}", self.prefix),
+            }
         }
     }
 
@@ -107,7 +109,7 @@ impl Progress {
                     baseline.map_or(String::new(), |v| format!(" (governors: {})", value_text(v)));
                 format!("{setting}: {}{governors}", rows::goal(*goal))
             }
-            Update::Decided { setting, decision } => match decision.best {
+            Update::Decided { setting, decision, unusable } => match decision.best {
                 Some((point, value)) => format!(
                     "{setting}: {}: {}, {} inferences",
                     rows::point(&self.profile, &self.knobs, point),
@@ -115,7 +117,10 @@ impl Progress {
                     decision.inferences
                 ),
                 None => {
-                    format!("{setting}: no combination meets the budget, {} inferences", decision.inferences)
+                    let why = unusable.as_ref().map_or("no combination meets the budget".into(), |why| {
+                        format!("no trial could be used ({why}), see: opptune doctor")
+                    });
+                    format!("{setting}: {why}, {} inferences", decision.inferences)
                 }
             },
             Update::Failed { id, failure, given_up } => {

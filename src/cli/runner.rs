@@ -23,31 +23,38 @@ pub struct Job {
     pub run: RunDir,
 }
 
-/// Runs campaigns side by side and tells how they ended. The exit code is the first that is not 0.
+/// Runs campaigns side by side and tells how they ended. The exit code is the worst of theirs.
 pub fn run_all(jobs: &[Job], agent: &AgentArgs) -> Result<Exit, CliError> {
     let screen = MultiProgress::new();
     let ends = block_on(async {
         let cancel = cancel_on_signals()?;
-        let several = jobs.len() > 1;
-        let all = jobs.iter().map(|job| run(job, agent, &screen, several, cancel.clone()));
+        let all = jobs.iter().map(|job| run(job, agent, &screen, prefix(job, jobs), cancel.clone()));
         Ok(futures_util::future::join_all(all).await)
     })?;
-    let mut exits = Vec::new();
+    let mut worst = Exit::Done;
     for (job, end) in jobs.iter().zip(ends) {
-        exits.push(tell(job, end)?);
+        let prefix = prefix(job, jobs);
+        worst = worst.or_worse(tell(job, end, &prefix).unwrap_or_else(|error| {
+            eprintln!("{prefix}error: {error}");
+            error.exit()
+        }));
     }
-    Ok(exits.into_iter().find(|exit| *exit != Exit::Done).unwrap_or(Exit::Done))
+    Ok(worst)
+}
+
+/// What tells the lines about a job from those about others, where there are others.
+fn prefix(job: &Job, jobs: &[Job]) -> String {
+    if jobs.len() > 1 { format!("{}: ", job.config.device.link) } else { String::new() }
 }
 
 async fn run(
     job: &Job,
     agent: &AgentArgs,
     screen: &MultiProgress,
-    several: bool,
+    prefix: String,
     cancel: CancellationToken,
 ) -> Result<Outcome, CliError> {
     let link = &job.config.device.link;
-    let prefix = if several { format!("{link}: ") } else { String::new() };
     let mut progress = Progress::new(screen, job.profile.clone(), prefix);
     let device = Arc::new(dial(link, agent).await?);
     let model = place_model(&device, &job.config.engine).await?;
@@ -86,25 +93,29 @@ fn cancel_on_signals() -> Result<CancellationToken, CliError> {
 }
 
 /// Prints how a run ended: table, directory, and what to type next.
-fn tell(job: &Job, end: Result<Outcome, CliError>) -> Result<Exit, CliError> {
+fn tell(job: &Job, end: Result<Outcome, CliError>, prefix: &str) -> Result<Exit, CliError> {
     let path = job.run.path().display();
     let outcome = match end {
         Ok(outcome) => outcome,
         Err(error) => {
-            eprintln!("error: {error}\nrun directory: {path}");
+            eprintln!("{prefix}error: {error}\n{prefix}run directory: {path}");
             return Ok(error.exit());
         }
     };
     if let Some(found) = &outcome.table {
+        if !prefix.is_empty() {
+            println!("{prefix}");
+        }
         table::print(found);
     }
     report::write(&job.run)?;
-    println!("run directory: {path}");
+    println!("{prefix}run directory: {path}");
     if outcome.resumable() {
-        eprintln!("{}: {}\ngo on with: opptune resume {path}", ended(&outcome.end), outcome.end.why());
+        let why = outcome.end.why();
+        eprintln!("{prefix}{}: {why}\n{prefix}go on with: opptune resume {path}", ended(&outcome.end));
     }
     for line in outcome.restored.iter().flat_map(|report| &report.differs) {
-        eprintln!("not put back: {line}");
+        eprintln!("{prefix}not put back: {line}");
     }
     Ok(Exit::of(outcome.exit_code()))
 }

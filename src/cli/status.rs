@@ -1,6 +1,6 @@
 //! `opptune status`: how far a detached run is.
 
-use super::detached::Detached;
+use super::detached::{Detached, Progress};
 use super::target::AgentArgs;
 use super::{CliError, Exit, block_on};
 use std::path::PathBuf;
@@ -19,6 +19,10 @@ impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let progress = block_on(Detached::bring_home(&self.run, &self.agent))?;
         println!("{}: {} trials done", progress.word(), progress.trials);
+        if !progress.begun {
+            println!("{}", Progress::NOT_BEGUN);
+            return Ok(Exit::Done);
+        }
         println!("bring it home with: opptune collect {}", self.run.display());
         Ok(Exit::Done)
     }

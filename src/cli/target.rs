@@ -86,20 +86,21 @@ fn matched(device: &Fingerprint) -> Result<Profile, CliError> {
 
 /// The device at the other end of `link`, and what starts agents on it.
 pub async fn dial(link: &str, agent: &AgentArgs) -> Result<Dial, CliError> {
+    let device = link.to_owned();
     let options = DialOptions {
         agent: agent.agent.clone(),
         args: agent.agent_arg.clone(),
-        progress: Arc::new(push_progress),
+        progress: Arc::new(move |name, sent, total| push_progress(&device, name, sent, total)),
     };
     Ok(Dial::new(&parse_link(link)?, options).await?)
 }
 
 /// A line when a file begins to go to a device, and one when it is there.
-fn push_progress(name: &str, sent: u64, total: u64) {
+fn push_progress(device: &str, name: &str, sent: u64, total: u64) {
     const MIB: f64 = 1024.0 * 1024.0;
     match sent {
-        0 => eprintln!("pushing {name}, {:.1} MiB", total as f64 / MIB),
-        _ if sent == total => eprintln!("pushed {name}"),
+        0 => eprintln!("{device}: pushing {name}, {:.1} MiB", total as f64 / MIB),
+        _ if sent == total => eprintln!("{device}: pushed {name}"),
         _ => (),
     }
 }

@@ -117,10 +117,10 @@ impl Dial {
     /// [`TransportError::Refused`] while the device is in use or has something to restore.
     pub async fn clean(&self) -> Result<(), TransportError> {
         let survey = self.survey().await?;
+        self.check_no_run(&survey.place).await?;
         for dir in &survey.state_dirs {
             self.check_unused(dir).await?;
         }
-        self.check_no_run(&survey.place).await?;
         push::remove(&*self.transport, survey).await
     }
 

@@ -19,6 +19,8 @@ pub mod memory;
 pub mod push;
 #[cfg(feature = "host")]
 mod root;
+#[cfg(feature = "host")]
+pub(crate) mod sha256;
 #[cfg(feature = "ssh")]
 pub mod ssh;
 #[cfg(feature = "host")]

@@ -1,11 +1,11 @@
 //! Agent and model on the device: one place, by content hash, resumed when broken off, verified before use.
 //!
-//! `PLACE/SHA256/NAME` is complete and verified; `NAME.part` beside it is what has arrived so far.
+//! `PLACE/SHA256/NAME` is complete and verified; `NAME.HOLDER.part` beside it is what has arrived so far of one push.
+//! Every push has a part of its own, so that two at once cannot spoil each other's; one that goes on with what
+//! another has left takes that part by renaming it.
 
 use super::words::is_plain;
-use super::{Output, Transport, TransportError};
-use sha2::{Digest, Sha256};
-use std::io::Read;
+use super::{Output, Transport, TransportError, sha256};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const FRUITLESS_TRIES: u32 = 4;
 /// First wait after one; doubled each time.
 const BACK_OFF: Duration = Duration::from_millis(500);
 const QUICK: Duration = Duration::from_secs(20);
-/// For the device to hash a whole model.
-const HASHING: Duration = Duration::from_secs(600);
+/// A part that does not grow for this long was left by a push that is over.
+const STILL: Duration = Duration::from_secs(1);
 
 /// What the device says of itself before anything is pushed to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ pub async fn place(
     parcel: Parcel<'_>,
     progress: &OnProgress<'_>,
 ) -> Result<Placed, TransportError> {
-    let push = Push::prepare(link, survey, parcel).await?;
+    let mut push = Push::prepare(link, survey, parcel).await?;
     let mut sent = 0;
     let (mut fruitless, mut wait) = (0, BACK_OFF);
     loop {
@@ -132,7 +132,10 @@ pub async fn place(
 pub(super) async fn remove(link: &dyn Transport, survey: &Survey) -> Result<(), TransportError> {
     let ours = std::iter::once(&survey.place).chain(&survey.state_dirs).map(String::as_str);
     let argv: Vec<&str> = ["rm", "-rf"].into_iter().chain(ours).collect();
-    link.run_as_agent(&argv, HASHING).await?.succeeded(&link.device(), "removing its files").map(drop)
+    link.run_as_agent(&argv, sha256::PATIENCE)
+        .await?
+        .succeeded(&link.device(), "removing its files")
+        .map(drop)
 }
 
 /// One file on its way.
@@ -144,6 +147,10 @@ struct Push<'a> {
     sha256: String,
     dir: String,
     path: String,
+    /// What has arrived of this push.
+    part: String,
+    /// Whether parts of earlier pushes were looked for.
+    looked: bool,
 }
 
 impl<'a> Push<'a> {
@@ -153,7 +160,7 @@ impl<'a> Push<'a> {
         parcel: Parcel<'a>,
     ) -> Result<Self, TransportError> {
         let file = parcel.file.to_owned();
-        let (size, sha256) = tokio::task::spawn_blocking(move || hash_file(&file))
+        let (size, sha256) = tokio::task::spawn_blocking(move || sha256::of_file(&file))
             .await
             .map_err(std::io::Error::other)
             .flatten()
@@ -164,19 +171,20 @@ impl<'a> Push<'a> {
         let name = parcel.file.file_name().and_then(|n| n.to_str()).filter(|n| is_plain(n)).unwrap_or("file");
         let dir = format!("{}/{sha256}", survey.place);
         let path = format!("{dir}/{name}");
-        Ok(Push { link, parcel, name: name.into(), size, sha256, dir, path })
-    }
-
-    fn part(&self) -> String {
-        format!("{}.part", self.path)
+        let part = format!("{path}.{:016x}.part", rand::random::<u64>());
+        Ok(Push { link, parcel, name: name.into(), size, sha256, dir, path, part, looked: false })
     }
 
     /// One try; adds the bytes it sent to `sent`.
-    async fn attempt(&self, sent: &mut u64, progress: &OnProgress<'_>) -> Result<(), TransportError> {
-        if self.hash_there(&self.path).await?.as_deref() == Some(&self.sha256) {
+    async fn attempt(&mut self, sent: &mut u64, progress: &OnProgress<'_>) -> Result<(), TransportError> {
+        if self.is_whole(&self.path).await? {
             return Ok(());
         }
         self.make_dir().await?;
+        if !self.looked {
+            self.take_over().await?;
+            self.looked = true;
+        }
         let offset = self.arrived().await?;
         self.check_space(self.size - offset).await?;
         self.send(offset, sent, progress).await?;
@@ -198,23 +206,54 @@ impl<'a> Push<'a> {
             reached.store(at, std::sync::atomic::Ordering::Relaxed);
             progress(&self.name, at, self.size);
         };
-        let answer = self.link.push(self.parcel.file, offset, &self.part(), &note).await;
+        let answer = self.link.push(self.parcel.file, offset, &self.part, &note).await;
         *sent += reached.into_inner() - offset;
         answer
     }
 
+    /// Goes on with the longest part that another push has left, if nobody adds to it any more.
+    async fn take_over(&self) -> Result<(), TransportError> {
+        let Some(found) = self.longest_part().await? else { return Ok(()) };
+        tokio::time::sleep(STILL).await;
+        if self.longest_part().await?.as_ref() == Some(&found) {
+            // Fails when another push was quicker; this one then begins anew.
+            self.link.run(&["mv", "-f", &found.1, &self.part], QUICK).await?;
+        }
+        Ok(())
+    }
+
+    /// The longest part there is, with its size.
+    async fn longest_part(&self) -> Result<Option<(u64, String)>, TransportError> {
+        let script = format!("wc -c {}/*.part", self.dir);
+        let said = self.link.run(&["sh", "-c", &script], QUICK).await?.stdout;
+        Ok(said.lines().filter_map(|line| sized_part(line, &self.dir)).max())
+    }
+
     /// Puts the part in its place if it is what it should be, and drops it if not.
     async fn accept(&self) -> Result<(), TransportError> {
-        let part = self.part();
-        let there = self.hash_there(&part).await?;
-        if there.as_deref() != Some(&self.sha256) {
-            self.shell("dropping a damaged copy", &["rm", "-f", &part]).await?;
+        if !self.is_whole(&self.part).await? {
+            self.shell("dropping a damaged copy", &["rm", "-f", &self.part]).await?;
             let why = "what arrived is not what was sent; it was dropped";
             return Err(TransportError::lost(&self.link.device(), format!("copying {}", self.name), why));
         }
+        match self.finish().await {
+            // Another push of the same file was quicker, and has removed this one's part.
+            Err(TransportError::Refused { .. }) if self.is_whole(&self.path).await? => Ok(()),
+            finished => finished,
+        }
+    }
+
+    async fn finish(&self) -> Result<(), TransportError> {
         let mode = if self.parcel.program { "700" } else { "600" };
-        self.shell("protecting a copy", &["chmod", mode, &part]).await?;
-        self.shell("finishing a copy", &["mv", "-f", &part, &self.path]).await.map(drop)
+        self.shell("protecting a copy", &["chmod", mode, &self.part]).await?;
+        self.shell("finishing a copy", &["mv", "-f", &self.part, &self.path]).await?;
+        // Whoever still sends one of these finds the whole file when it is done.
+        let rest = format!("rm -f {0}/*.part {0}/*.piece", self.dir);
+        self.shell("removing parts", &["sh", "-c", &rest]).await.map(drop)
+    }
+
+    async fn is_whole(&self, path: &str) -> Result<bool, TransportError> {
+        Ok(sha256::there(self.link, path).await?.as_deref() == Some(&self.sha256))
     }
 
     async fn make_dir(&self) -> Result<(), TransportError> {
@@ -240,7 +279,7 @@ impl<'a> Push<'a> {
 
     /// Bytes of the part; one that is too long cannot be ours and is begun anew.
     async fn arrived(&self) -> Result<u64, TransportError> {
-        let said = self.link.run(&["wc", "-c", &self.part()], QUICK).await?;
+        let said = self.link.run(&["wc", "-c", &self.part], QUICK).await?;
         let size = first_number(&said.stdout).filter(|_| said.status == Some(0));
         Ok(size.filter(|&n| n <= self.size).unwrap_or(0))
     }
@@ -258,44 +297,17 @@ impl<'a> Push<'a> {
         Err(TransportError::refused(&self.link.device(), format!("copying {}", self.name), why, next))
     }
 
-    /// SHA-256 of a file on the device; `None` when it is not there.
-    async fn hash_there(&self, path: &str) -> Result<Option<String>, TransportError> {
-        if self.link.run(&["test", "-f", path], QUICK).await?.status != Some(0) {
-            return Ok(None);
-        }
-        for tool in [&["sha256sum"][..], &["toybox", "sha256sum"], &["busybox", "sha256sum"]] {
-            let said = self.link.run(&[tool, &[path]].concat(), HASHING).await?;
-            if let Some(hash) = parse_hash(&said.stdout) {
-                return Ok(Some(hash));
-            }
-        }
-        let next = "Install toybox or busybox with sha256sum on it";
-        Err(TransportError::refused(&self.link.device(), "verifying a copy", "it has no sha256sum", next))
-    }
-
     async fn shell(&self, doing: &str, argv: &[&str]) -> Result<Output, TransportError> {
         self.link.run(argv, QUICK).await?.succeeded(&self.link.device(), doing)
     }
 }
 
-fn hash_file(path: &Path) -> std::io::Result<(u64, String)> {
-    let mut file = std::fs::File::open(path)?;
-    let (mut hash, mut size) = (Sha256::new(), 0);
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok((size, hash.finalize().iter().map(|b| format!("{b:02x}")).collect()));
-        }
-        hash.update(&buffer[..n]);
-        size += n as u64;
-    }
-}
-
-/// The hash in sha256sum's answer.
-fn parse_hash(said: &str) -> Option<String> {
-    let hash = said.split_whitespace().next()?;
-    (hash.len() == 64 && hash.bytes().all(|b| b.is_ascii_hexdigit())).then(|| hash.to_ascii_lowercase())
+/// Size and path in a line of `wc -c`, if it is about a part in `dir`.
+fn sized_part(line: &str, dir: &str) -> Option<(u64, String)> {
+    let (size, path) = line.trim().split_once(' ')?;
+    let name = path.strip_prefix(dir)?.strip_prefix('/')?;
+    let ours = name.ends_with(".part") && is_plain(name) && !name.contains('/');
+    ours.then(|| Some((size.parse().ok()?, path.to_owned()))).flatten()
 }
 
 fn first_number(said: &str) -> Option<u64> {
@@ -330,8 +342,22 @@ mod tests {
         assert_eq!(free_bytes(posix), Some(60 * 1024));
         assert_eq!(free_bytes("Filesystem Size Used Free Blksize\n/data 5G 1G 4G 4096"), None);
         assert_eq!(first_number("  17 /a/b\n"), Some(17));
-        let hash = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
-        assert_eq!(parse_hash(&format!("{hash}  /a/b\n")).as_deref(), Some(hash));
-        assert_eq!(parse_hash("sha256sum: not found"), None);
+    }
+
+    #[test]
+    fn only_parts_are_taken_over() {
+        let part = Some((17, "/p/h/agent.0f.part".to_owned()));
+        assert_eq!(sized_part("  17 /p/h/agent.0f.part", "/p/h"), part);
+        for line in [
+            "",
+            "total",
+            "17 total",
+            "x /p/h/a.part",
+            "17 /p/h/agent",
+            "17 /p/h/../x.part",
+            "17 /p/h/a b.part",
+        ] {
+            assert_eq!(sized_part(line, "/p/h"), None, "{line}");
+        }
     }
 }

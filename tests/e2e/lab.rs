@@ -1,37 +1,62 @@
 //! The lab's daemons, started for one test and stopped with it.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A daemon of `scripts/lab`, stopped when dropped.
+/// A port of 127.0.0.1 that is free and stays so: no other test takes it while this is kept, whichever process it
+/// runs in, and it is below those that the kernel gives to outgoing connections.
+struct Port {
+    number: u16,
+    _taken: File,
+}
+
+impl Port {
+    fn free() -> Self {
+        let dir = std::env::temp_dir().join(format!("opptune-test-ports-{}", nix::unistd::getuid()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let take = |number: u16| {
+            let taken = File::create(dir.join(number.to_string())).unwrap();
+            let free = taken.try_lock().is_ok() && TcpListener::bind(("127.0.0.1", number)).is_ok();
+            free.then_some(Port { number, _taken: taken })
+        };
+        (20_000..32_000).find_map(take).expect("a free port")
+    }
+}
+
+/// A daemon of `scripts/lab` on ports of its own, stopped when dropped.
 pub struct Daemon {
     script: &'static str,
-    ports: Vec<(&'static str, String)>,
+    ports: Vec<(&'static str, Port)>,
     /// What `up` printed for its users.
     pub says: BTreeMap<String, String>,
 }
 
 impl Daemon {
-    /// adbd on `port` behind an adb server on the port after it. Each test has ports of its own.
-    pub fn adbd(port: u16) -> Self {
-        let server = (port + 1).to_string();
-        let ports =
-            vec![("OPPTUNE_LAB_ADBD_PORT", port.to_string()), ("OPPTUNE_LAB_ADB_SERVER_PORT", server)];
-        Daemon::up("adbd.sh", ports)
+    /// adbd, behind an adb server.
+    pub fn adbd() -> Self {
+        Daemon::up("adbd.sh", &["OPPTUNE_LAB_ADBD_PORT", "OPPTUNE_LAB_ADB_SERVER_PORT"])
     }
 
-    /// sshd on `port`.
+    /// sshd.
     #[cfg(feature = "ssh")]
-    pub fn sshd(port: u16) -> Self {
-        Daemon::up("sshd.sh", vec![("OPPTUNE_LAB_SSHD_PORT", port.to_string())])
+    pub fn sshd() -> Self {
+        Daemon::up("sshd.sh", &["OPPTUNE_LAB_SSHD_PORT"])
     }
 
-    fn up(script: &'static str, ports: Vec<(&'static str, String)>) -> Self {
+    fn up(script: &'static str, ports: &[&'static str]) -> Self {
+        let ports = ports.iter().map(|name| (*name, Port::free())).collect();
         let mut daemon = Daemon { script, ports, says: BTreeMap::new() };
         daemon.start();
         daemon
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.ports[0].1.number
     }
 
     /// Starts it, again after `kill`.
@@ -43,7 +68,8 @@ impl Daemon {
 
     /// Runs one command of its script.
     pub fn tell(&self, command: &str) -> String {
-        script(self.script, &[command], &self.ports)
+        let env: Vec<_> = self.ports.iter().map(|(name, port)| (*name, port.number.to_string())).collect();
+        script(self.script, &[command], &env)
     }
 }
 
@@ -53,17 +79,28 @@ impl Drop for Daemon {
     }
 }
 
-/// A proxy in front of `target` that can be told to break.
-pub struct Proxy(pub u16);
+/// A proxy in front of a port that can be told to break.
+pub struct Proxy(Port);
 
 impl Proxy {
-    pub fn up(listen: u16, target: u16) -> Self {
-        script("cut.sh", &["up", &listen.to_string(), &target.to_string()], &[]);
-        Proxy(listen)
+    pub fn up(target: u16) -> Self {
+        let proxy = Proxy(Port::free());
+        proxy.tell("up", &[&target.to_string()]);
+        proxy
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.0.number
+    }
+
+    /// Its target's serial for adb.
+    pub fn serial(&self) -> String {
+        format!("127.0.0.1:{}", self.port())
     }
 
     pub fn tell(&self, command: &str, rest: &[&str]) -> String {
-        let port = self.0.to_string();
+        let port = self.port().to_string();
         script("cut.sh", &[&[command, port.as_str()], rest].concat(), &[])
     }
 

@@ -13,6 +13,7 @@ mod look;
 mod lost;
 mod merge;
 mod push;
+mod several;
 #[cfg(feature = "ssh")]
 mod ssh;
 mod support;

@@ -50,10 +50,10 @@ pub async fn broken_three_times(link: &dyn Transport, proxy: &Proxy, test: &str)
 
 #[tokio::test]
 async fn a_push_over_adb_goes_on_after_every_cut() {
-    let daemon = Daemon::adbd(25100);
-    let proxy = Proxy::up(25102, 25100);
+    let daemon = Daemon::adbd();
+    let proxy = Proxy::up(daemon.port());
     let server = Server::new("127.0.0.1", daemon.says["ADB_SERVER_PORT"].parse().unwrap());
-    let adb = Adb::find(server, Some("127.0.0.1:25102")).await.unwrap();
+    let adb = Adb::find(server, Some(&proxy.serial())).await.unwrap();
     broken_three_times(&adb, &proxy, "push-adb").await;
 }
 
@@ -66,16 +66,60 @@ async fn what_is_damaged_on_the_way_is_sent_again() {
     let placed = place(&Local, &there, parcel, &|_, _, _| ()).await.unwrap();
     assert_eq!((placed.sent, mode(&placed.path)), (100_000, 0o700));
     assert_eq!(mode(&there.place), 0o700);
+    // What another push has left is gone on with.
+    std::fs::write(format!("{}.1.part", placed.path), &std::fs::read(&file).unwrap()[..60_000]).unwrap();
+    std::fs::remove_file(&placed.path).unwrap();
+    let resumed = place(&Local, &there, parcel, &|_, _, _| ()).await.unwrap();
+    assert_eq!((resumed.sent, mode(&resumed.path)), (40_000, 0o700));
     // A part whose beginning is not ours, and a finished file that was tampered with.
     std::fs::write(format!("{}.part", placed.path), b"not the beginning of this file").unwrap();
     std::fs::write(&placed.path, b"tampered").unwrap();
     let again = place(&Local, &there, parcel, &|_, _, _| ()).await.unwrap();
     assert_eq!(std::fs::read(&again.path).unwrap(), std::fs::read(&file).unwrap());
-    assert!(!Path::new(&format!("{}.part", again.path)).exists());
+    assert_eq!(files_beside(&again.path), 1);
 }
 
-/// A device that answers some commands differently.
-struct Told<T, F>(T, F);
+/// Files in the directory of this one, itself included.
+fn files_beside(path: &str) -> usize {
+    std::fs::read_dir(Path::new(path).parent().unwrap()).unwrap().count()
+}
+
+/// Two pushes of the same file at once, again and again: both end with the whole file.
+async fn pushed_twice_at_once(one: &dyn Transport, other: &dyn Transport, test: &str) {
+    let dir = scratch(test);
+    let file = dir.join("agent");
+    std::fs::write(&file, noise(6_000_000)).unwrap();
+    for round in 0..5 {
+        let there = here(&dir.join(format!("place-{round}")));
+        let parcel = Parcel { file: &file, program: true };
+        let push = |link| place(link, &there, parcel, &|_, _, _| ());
+        let (one, other) = tokio::join!(push(one), push(other));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_eq!((&one.path, mode(&one.path)), (&other.path, 0o700));
+        assert!(std::fs::read(&one.path).unwrap() == std::fs::read(&file).unwrap());
+        assert_eq!(files_beside(&one.path), 1, "a part is left");
+    }
+}
+
+#[tokio::test]
+async fn two_pushes_at_once_do_not_spoil_each_other() {
+    pushed_twice_at_once(&Local, &Local, "push-twice").await;
+    let daemon = Daemon::adbd();
+    let server = Server::new("127.0.0.1", daemon.says["ADB_SERVER_PORT"].parse().unwrap());
+    let link = async || Adb::find(server.clone(), Some(&daemon.says["ADB_SERIAL"])).await.unwrap();
+    pushed_twice_at_once(&link().await, &link().await, "push-twice-adb").await;
+}
+
+/// A device that answers some commands differently, and whose files are somewhere else than this machine's.
+struct Told<T, F> {
+    link: T,
+    answer: F,
+    /// Instead of [`OF_ROOT`].
+    of_root: String,
+}
+
+/// Where root's agents keep their state. Other agents of this machine may be at work there.
+const OF_ROOT: &str = "/var/lib/opptune";
 
 #[async_trait]
 impl<T: Transport, F: Fn(&[&str], &mut Output) + Send + Sync> Transport for Told<T, F> {
@@ -84,12 +128,14 @@ impl<T: Transport, F: Fn(&[&str], &mut Output) + Send + Sync> Transport for Told
     }
 
     async fn open_agent(&self, argv: &[String]) -> Result<AgentStream, TransportError> {
-        self.0.open_agent(argv).await
+        self.link.open_agent(argv).await
     }
 
     async fn run(&self, argv: &[&str], deadline: Duration) -> Result<Output, TransportError> {
-        let mut output = self.0.run(argv, deadline).await?;
-        self.1(argv, &mut output);
+        let moved: Vec<_> = argv.iter().map(|word| word.replace(OF_ROOT, &self.of_root)).collect();
+        let words: Vec<_> = moved.iter().map(String::as_str).collect();
+        let mut output = self.link.run(&words, deadline).await?;
+        (self.answer)(argv, &mut output);
         Ok(output)
     }
 
@@ -100,12 +146,31 @@ impl<T: Transport, F: Fn(&[&str], &mut Output) + Send + Sync> Transport for Told
         remote: &str,
         sent: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), TransportError> {
-        self.0.push(local, offset, remote, sent).await
+        self.link.push(local, offset, remote, sent).await
     }
 
     async fn pull(&self, remote: &str, local: &Path) -> Result<(), TransportError> {
-        self.0.pull(remote, local).await
+        self.link.pull(remote, local).await
     }
+}
+
+#[tokio::test]
+async fn a_part_that_another_push_has_put_in_place_is_done() {
+    let dir = scratch("push-overtaken");
+    let (file, there) = (dir.join("agent"), here(&dir.join("place")));
+    std::fs::write(&file, noise(100_000)).unwrap();
+    // Between the look at its part and the next command.
+    let answer = |argv: &[&str], _: &mut Output| {
+        if let ["sha256sum", part] = argv
+            && part.ends_with(".part")
+        {
+            std::fs::rename(part, Path::new(part).with_file_name("agent")).unwrap();
+        }
+    };
+    let overtaken = Told { link: Local, answer, of_root: OF_ROOT.into() };
+    let parcel = Parcel { file: &file, program: true };
+    let placed = place(&overtaken, &there, parcel, &|_, _, _| ()).await.unwrap();
+    assert_eq!(std::fs::read(&placed.path).unwrap(), std::fs::read(&file).unwrap());
 }
 
 #[tokio::test]
@@ -114,11 +179,12 @@ async fn no_room_is_said_before_anything_is_sent() {
     let (file, there) = (dir.join("file"), here(&dir.join("place")));
     std::fs::write(&file, noise(100_000)).unwrap();
     let parcel = Parcel { file: &file, program: false };
-    let full = Told(Local, |argv: &[&str], output: &mut Output| {
+    let answer = |argv: &[&str], output: &mut Output| {
         if argv[0] == "df" {
             output.stdout = "Filesystem 1024-blocks Used Available Capacity Mounted on\nx 9 1 8 9% /".into();
         }
-    });
+    };
+    let full = Told { link: Local, answer, of_root: OF_ROOT.into() };
     let sent = |_: &str, at: u64, _: u64| panic!("{at} bytes were sent all the same");
     let refused = place(&full, &there, parcel, &sent).await.unwrap_err();
     assert!(!refused.may_pass() && refused.to_string().contains("MiB are needed"), "{refused}");
@@ -127,19 +193,21 @@ async fn no_room_is_said_before_anything_is_sent() {
 
 #[tokio::test]
 async fn an_agent_is_placed_started_and_cleaned_away() {
-    let daemon = Daemon::adbd(25110);
+    let daemon = Daemon::adbd();
     let server = Server::new("127.0.0.1", daemon.says["ADB_SERVER_PORT"].parse().unwrap());
     let adb = Adb::find(server, Some(&daemon.says["ADB_SERIAL"])).await.unwrap();
     let agent = Some(std::path::PathBuf::from(env!("CARGO_BIN_EXE_opptune-agent")));
     // Another home, so that what other tests have put into this machine's is left alone.
     let other_home = scratch("push-clean");
-    let told = Told(adb, move |argv: &[&str], output: &mut Output| {
+    let of_root = other_home.join("of-root").to_str().unwrap().to_owned();
+    let answer = move |argv: &[&str], output: &mut Output| {
         if argv.last().is_some_and(|script| script.contains("uname -m")) {
             let mut lines: Vec<_> = output.stdout.lines().collect();
             lines[2] = other_home.to_str().unwrap();
             output.stdout = lines.join("\n");
         }
-    });
+    };
+    let told = Told { link: adb, answer, of_root };
     let dial = Dial::over(Box::new(told), DialOptions { agent, ..DialOptions::default() });
     let home = dial.survey().await.unwrap().place.clone();
     let argv = dial.place_agent().await.unwrap();

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything; reached only when something is broken.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The host binary with arguments, run from the package's root as the README says.
 pub fn opptune<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
@@ -70,10 +71,24 @@ impl Tree {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, format!("{text}\n")).unwrap();
         }
+        // A clock that says what the maximum was set to.
+        for (dir_of, clock, maximum) in
+            [(POLICY, "scaling_cur_freq", "scaling_max_freq"), (GPU, "cur_freq", "max_freq")]
+        {
+            symlink(maximum, dir.path().join("root").join(dir_of).join(clock)).unwrap();
+        }
         let mut tree = Tree { dir, originals: BTreeMap::new() };
         tree.originals = tree.nodes();
         fs::write(tree.profile(), PROFILE).unwrap();
         fs::write(tree.config(), CONFIG.replace("@PROFILE@", tree.profile().to_str().unwrap())).unwrap();
+        tree
+    }
+
+    /// The same without a clock of the GPU, so that nothing tells whether its pin held.
+    pub fn without_gpu_clock() -> Self {
+        let mut tree = Tree::new();
+        fs::remove_file(tree.dir.path().join("root").join(GPU).join("cur_freq")).unwrap();
+        tree.originals = tree.nodes();
         tree
     }
 
@@ -94,6 +109,19 @@ impl Tree {
     /// A sweep of it that takes a few seconds.
     pub fn config(&self) -> PathBuf {
         self.dir.path().join("sweep.toml")
+    }
+
+    /// A sweep of it that takes minutes.
+    pub fn long_config(&self) -> PathBuf {
+        let file = self.dir.path().join("long.toml");
+        let text = fs::read_to_string(self.config()).unwrap();
+        fs::write(&file, text.replace("repeats = 2", "repeats = 200")).unwrap();
+        file
+    }
+
+    /// The directory of its nodes and its agent's state, which are called `root` and `state` there.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Arguments that put an agent on this tree.
