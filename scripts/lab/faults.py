@@ -100,6 +100,8 @@ class Watcher:
     def close(self):
         self.open = False
         self.file.unlink(missing_ok=True)
+        # After a reset of the phone its end of the connection is gone without a word.
+        self.ssh.kill()
         self.ssh.wait()
 
 
