@@ -24,6 +24,8 @@ use tokio::sync::OnceCell;
 
 /// For adbd to answer something that needs no work.
 const QUICK: Duration = Duration::from_secs(15);
+/// For a device that is there to run `true`.
+const ALIVE: Duration = Duration::from_secs(5);
 /// For a person to allow root on the phone's screen.
 const ASK: Duration = Duration::from_secs(30);
 /// For adbd to be back after it was asked to restart as root.
@@ -180,9 +182,26 @@ impl Adb {
     }
 
     async fn shell(&self, line: &str, deadline: Duration) -> Result<Output, TransportError> {
+        let answer = self.command(line, deadline).await;
+        if matches!(answer, Err(TransportError::Lost { .. })) && self.serial.contains(':') {
+            self.drop_if_dead(deadline.min(ALIVE)).await;
+        }
+        answer
+    }
+
+    async fn command(&self, line: &str, deadline: Duration) -> Result<Output, TransportError> {
         let service = self.service().await?;
         let socket = self.device_socket().await?;
         within(&self.device(), deadline, || format!("running `{line}`"), service.run(socket, line)).await
+    }
+
+    /// A device on the network that was reset says nothing: the server keeps the old connection for minutes and lets
+    /// every request wait on it. One that is merely slow answers `true` and is left alone.
+    async fn drop_if_dead(&self, limit: Duration) {
+        if let Err(TransportError::Lost { .. }) = self.command("true", limit).await {
+            // The next request says what is wrong if this does not help.
+            let _ = self.server.reconnect(&self.serial).await;
+        }
     }
 
     fn line(&self, argv: &[&str]) -> Result<String, TransportError> {
@@ -236,5 +255,64 @@ impl Transport for Adb {
 
     async fn pull(&self, remote: &str, local: &Path) -> Result<(), TransportError> {
         self.pull_file(remote, local).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    /// An adb server whose connection to the device is dead until it is told to connect again.
+    async fn server_with_a_dead_connection() -> (Server, Arc<AtomicBool>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let connected = Arc::new(AtomicBool::new(false));
+        let shared = connected.clone();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(serve(socket, shared.clone()));
+            }
+        });
+        (server, connected)
+    }
+
+    async fn serve(mut socket: TcpStream, connected: Arc<AtomicBool>) {
+        while let Some(request) = request(&mut socket).await {
+            if request.starts_with("shell") && !connected.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
+            socket.write_all(b"OKAY").await.unwrap();
+            if request.starts_with("shell") {
+                // Exit code 0: packet 3 of one byte.
+                return socket.write_all(&[3, 1, 0, 0, 0, 0]).await.unwrap();
+            }
+            if request.contains("connect:") {
+                connected.store(request.starts_with("host:connect"), SeqCst);
+                socket.write_all(b"0000").await.unwrap();
+            }
+        }
+    }
+
+    async fn request(socket: &mut TcpStream) -> Option<String> {
+        let mut digits = [0; 4];
+        socket.read_exact(&mut digits).await.ok()?;
+        let length = usize::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?;
+        let mut text = vec![0; length];
+        socket.read_exact(&mut text).await.ok()?;
+        String::from_utf8(text).ok()
+    }
+
+    #[tokio::test]
+    async fn a_dead_connection_over_the_network_is_made_anew() {
+        let (server, connected) = server_with_a_dead_connection().await;
+        let adb = Adb::find(server, Some("10.0.0.9:5555")).await.unwrap().with_service(Service::V2);
+        let late = adb.shell("id -u", Duration::from_millis(50)).await.unwrap_err();
+        assert!(late.to_string().contains("no answer within 50ms"), "{late}");
+        assert!(connected.load(SeqCst));
+        assert_eq!(adb.shell("id -u", QUICK).await.unwrap().status, Some(0));
     }
 }

@@ -16,7 +16,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use tokio::sync::mpsc;
 
@@ -24,6 +24,8 @@ use tokio::sync::mpsc;
 const QUICK: Duration = Duration::from_secs(20);
 /// Longest silence while a file is on its way.
 const STALL: Duration = Duration::from_secs(30);
+/// Wait before bytes are offered again that a server had no room for.
+const FULL_WINDOW: Duration = Duration::from_millis(1);
 /// Most a command may answer; a device cannot fill the host.
 const MAX_OUTPUT: u64 = 1 << 20;
 /// libssh2 sends as many packets at once as fit in one write.
@@ -174,11 +176,25 @@ fn send(
         if n == 0 {
             return target.close().map_err(Into::into);
         }
-        target.write_all(&buffer[..n])?;
+        write_all(&mut target, &buffer[..n])?;
         done += n as u64;
         // Nobody listens any more when the push was given up.
         let _ = sent.send(done);
     }
+}
+
+/// Like [`Write::write_all`], but patient: libssh2 takes nothing while the server's window is full (dropbear's is
+/// smaller than one packet) and wants to be given the same bytes again.
+fn write_all(target: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    let mut last = Instant::now();
+    while !bytes.is_empty() {
+        match target.write(bytes)? {
+            0 if last.elapsed() > STALL => return Err(io::ErrorKind::TimedOut.into()),
+            0 => std::thread::sleep(FULL_WINDOW),
+            n => (bytes, last) = (&bytes[n..], Instant::now()),
+        }
+    }
+    Ok(())
 }
 
 #[async_trait]
@@ -242,5 +258,37 @@ impl Transport for Ssh {
             io::copy(&mut source, &mut File::create(to)?).map(drop)
         };
         self.work(doing, STALL, fetch).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes three bytes, then nothing for two calls, and so on.
+    #[derive(Default)]
+    struct Narrow {
+        got: Vec<u8>,
+        calls: usize,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls += 1;
+            let room = if self.calls % 3 == 1 { bytes.len().min(3) } else { 0 };
+            self.got.extend(&bytes[..room]);
+            Ok(room)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_server_without_room_is_waited_for() {
+        let mut server = Narrow::default();
+        write_all(&mut server, b"opptune-agent").unwrap();
+        assert_eq!((&server.got[..], server.calls), (&b"opptune-agent"[..], 13));
     }
 }
