@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
 use crate::knob;
 use crate::profile::{KnobSpec, Profile, ThermalSpec};
-use crate::protocol::{Failure, FailureClass, Fingerprint, OpenRequest, Opened, RestoreReport};
+use crate::protocol::{Failure, FailureClass, OpenRequest, Opened, RestoreReport};
 use crate::sensor::{self, SharedSource, Zone};
 use crate::units::Celsius;
 use std::collections::BTreeMap;

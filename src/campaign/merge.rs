@@ -69,11 +69,11 @@ impl Run {
 
     /// The build that measured it.
     fn build(&self) -> &str {
-        let builds = self.lines.iter().filter_map(|line| match &line.event {
+        let mut builds = self.lines.iter().filter_map(|line| match &line.event {
             Event::Created { build, .. } => Some(build.as_str()),
             _ => None,
         });
-        builds.last().unwrap_or_default()
+        builds.next_back().unwrap_or_default()
     }
 
     fn taken(&self) -> Result<&Opened, CampaignError> {
