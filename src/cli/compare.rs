@@ -1,6 +1,7 @@
 //! `opptune compare`: what the two-step search loses against all combinations, and what it saves.
 
 use super::{CliError, Exit, text};
+use crate::campaign::config::{Budget, GoalKind};
 use crate::campaign::{Comparison, Found, Run, RunDir, compare};
 use crate::knob::KnobInfo;
 use crate::report::rows;
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 /// Hold the two-step search against an exhaustive run
 ///
 /// A complete exhaustive run knows every combination, so the two-step search can be replayed on it: how much
-/// worse is its answer (regret), with how many inferences?
+/// worse is its answer (regret), with how many inferences? Both goals are answered: the run's own with its budget,
+/// the other within what the default governors reach.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   opptune sweep examples/pixel-7-twin-exhaustive.toml
@@ -22,29 +24,31 @@ pub struct Args {
 impl Args {
     pub(super) fn run(self) -> Result<Exit, CliError> {
         let run = Run::load(&RunDir::open(&self.run)?)?;
-        let all = compare(&run.lines, &run.config, &run.profile, None)?;
-        let first = run.ledger.first();
         let warnings = rows::warnings_of(run.ledger.finished());
-        let knobs = first.map_or(&[][..], |opened| &opened.knobs);
         warnings.iter().for_each(|warning| println!("{warning}"));
-        let headings = [
-            "setting",
-            "governors",
-            "exhaustive",
-            "two-step",
-            "regret",
-            "inferences: exhaustive",
-            "two-step",
-        ];
-        println!("{}", text::table(headings, all.iter().map(|one| row(&run, knobs, one))));
-        let (spent, full) = all.iter().fold((0, 0), |(spent, full), one| {
-            (spent + one.two_step.inferences, full + one.exhaustive.inferences)
-        });
-        println!(
-            "two-step: {spent} inferences instead of {full}; regret is in latency for goal `latency`, in energy for `energy`"
-        );
+        for goal in [GoalKind::Latency, GoalKind::Energy] {
+            let own = run.config.search.goal == goal;
+            let budget = if own { run.config.search.budget } else { Budget::Baseline };
+            print(&run, goal, &compare(&run.lines, &run.config, &run.profile, Some((goal, budget)))?);
+        }
         Ok(Exit::Done)
     }
+}
+
+const HEADINGS: [&str; 7] =
+    ["setting", "governors", "exhaustive", "two-step", "regret", "inferences: exhaustive", "two-step"];
+
+fn print(run: &Run, goal: GoalKind, all: &[Comparison]) {
+    let (what, minimised) = match goal {
+        GoalKind::Latency => ("goal `latency`: lowest latency within the energy budget", "latency"),
+        GoalKind::Energy => ("goal `energy`: lowest energy within the latency target", "energy"),
+    };
+    let knobs = run.ledger.first().map_or(&[][..], |opened| &opened.knobs);
+    let (spent, full) = all.iter().fold((0, 0), |(spent, full), one| {
+        (spent + one.two_step.inferences, full + one.exhaustive.inferences)
+    });
+    println!("\n{what}\n{}", text::table(HEADINGS, all.iter().map(|one| row(run, knobs, one))));
+    println!("two-step: {spent} inferences instead of {full}; regret is in {minimised}");
 }
 
 fn row(run: &Run, knobs: &[KnobInfo], one: &Comparison) -> Vec<String> {

@@ -34,13 +34,13 @@ impl<'a> Access<'a> {
 
     /// The number a node holds.
     pub fn number(&self, path: &NodePath) -> Result<u64, KnobError> {
-        let text = self.text(path)?;
-        text.parse().map_err(|_| self.unreadable(path, &text, "a number"))
+        let text = self.nodes.read(path).map_err(|e| self.failed(e))?;
+        text.trim().parse().map_err(|_| self.unreadable(path, text.trim(), "a number"))
     }
 
     /// The number of a node that need not be there; zero counts as no answer, as drivers mean it.
     pub fn positive(&self, path: &NodePath) -> Option<u64> {
-        self.optional(path).parse().ok().filter(|&value| value > 0)
+        self.nodes.read(path).ok()?.trim().parse().ok().filter(|&value| value > 0)
     }
 
     /// Writes one value on the way to `asked`.

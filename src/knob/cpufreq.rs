@@ -24,6 +24,9 @@ const MEASURED_SLACK: f64 = 0.98;
 pub(super) struct Cpufreq {
     info: KnobInfo,
     dir: NodePath,
+    /// The clock as the hardware measures it, and as it was asked for.
+    clocks: [NodePath; 2],
+    time_in_state: NodePath,
     steps: Steps,
     bounds: Bounds,
     cooling: Option<Cooling>,
@@ -53,7 +56,9 @@ pub(super) fn open(spec: &KnobSpec, policy: usize, nodes: &dyn Nodes) -> Result<
         .and_then(|kind| cooling::map(nodes, &kind, &info.opps, &info.boost));
     let hardware_caps = hardware_caps(nodes, &dir, &info.cpus);
     let bounds = Bounds::below(&dir, "scaling_min_freq", "scaling_max_freq", floor);
-    Ok(Cpufreq { info, dir, steps, bounds, cooling, hardware_caps })
+    let clocks = ["cpuinfo_cur_freq", "scaling_cur_freq"].map(|name| dir.join(name));
+    let time_in_state = dir.join("stats/time_in_state");
+    Ok(Cpufreq { info, dir, clocks, time_in_state, steps, bounds, cooling, hardware_caps })
 }
 
 /// Writes that put the limits of every policy back to what they are now.
@@ -153,8 +158,8 @@ impl Cpufreq {
     }
 
     fn clock(&self, access: &Access) -> (Option<u64>, Option<u64>) {
-        let read = |name| access.positive(&self.dir.join(name));
-        (read("cpuinfo_cur_freq"), read("scaling_cur_freq"))
+        let [measured, requested] = &self.clocks;
+        (access.positive(measured), access.positive(requested))
     }
 
     fn hardware_limit(&self, access: &Access) -> Option<Limit> {
@@ -209,7 +214,7 @@ impl Knob for Cpufreq {
     }
 
     fn residency(&self, nodes: &dyn Nodes) -> Option<Residency> {
-        residency_rows(&nodes.read(&self.dir.join("stats/time_in_state")).ok()?, &self.steps)
+        residency_rows(&nodes.read(&self.time_in_state).ok()?, &self.steps)
     }
 }
 

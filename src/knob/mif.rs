@@ -22,7 +22,8 @@ const PAIRS: [(&str, &str); 3] = [
 /// The memory interface.
 pub(super) struct Mif {
     info: KnobInfo,
-    dir: NodePath,
+    clock: NodePath,
+    time_in_state: NodePath,
     steps: Steps,
     bounds: Bounds,
 }
@@ -42,7 +43,8 @@ pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<Mif
         .find(there)
         .ok_or_else(|| access.gone(format!("{dir} has no pair of nodes that bounds its clock")))?;
     let bounds = Bounds::below(&dir, min, max, steps.lowest());
-    Ok(Mif { info, dir, steps, bounds })
+    let (clock, time_in_state) = (dir.join("cur_freq"), dir.join("time_in_state"));
+    Ok(Mif { info, clock, time_in_state, steps, bounds })
 }
 
 impl Knob for Mif {
@@ -63,14 +65,14 @@ impl Knob for Mif {
     fn glimpse(&self, nodes: &dyn Nodes) -> Glimpse {
         let access = Access::new(&self.info.id, nodes);
         Glimpse {
-            clock: access.positive(&self.dir.join("cur_freq")).map(Opp),
+            clock: access.positive(&self.clock).map(Opp),
             range: self.bounds.range(&access, &self.steps),
             limits: Vec::new(),
         }
     }
 
     fn residency(&self, nodes: &dyn Nodes) -> Option<Residency> {
-        residency_rows(&nodes.read(&self.dir.join("time_in_state")).ok()?, &self.steps)
+        residency_rows(&nodes.read(&self.time_in_state).ok()?, &self.steps)
     }
 }
 

@@ -17,7 +17,9 @@ use crate::units::{Opp, OppUnit};
 /// A Pixel GPU.
 pub(super) struct PixelMali {
     info: KnobInfo,
-    dir: NodePath,
+    clock_info: NodePath,
+    clock: NodePath,
+    time_in_state: NodePath,
     steps: Steps,
     bounds: Bounds,
     cooling: Option<Cooling>,
@@ -34,7 +36,9 @@ pub(super) fn open(spec: &KnobSpec, node: &str, nodes: &dyn Nodes) -> Result<Pix
     let info = describe(spec, "pixel-mali", OppUnit::KiloHertz, steps.opps());
     let bounds = Bounds::below(&dir, "scaling_min_freq", "scaling_max_freq", steps.lowest());
     let cooling = cooling::of_gpu(nodes).and_then(|kind| cooling::map(nodes, &kind, &info.opps, &[]));
-    Ok(PixelMali { info, dir, steps, bounds, cooling })
+    let [clock_info, clock, time_in_state] =
+        ["clock_info", "cur_freq", "time_in_state"].map(|name| dir.join(name));
+    Ok(PixelMali { info, clock_info, clock, time_in_state, steps, bounds, cooling })
 }
 
 /// What `clock_info` tells.
@@ -50,35 +54,52 @@ const EFFECTIVE: &str = "Effective Range";
 /// The lock of ours, which is no limit by somebody else.
 const OWN_LOCK: &str = "sysfs";
 
+/// A lock: a row of `clock_info`.
+struct Lock<'t> {
+    source: &'t str,
+    min: Option<Opp>,
+    max: Option<Opp>,
+}
+
+/// Goes over the text once: it is read with every look at the GPU.
 fn parse_clock_info(text: &str) -> ClockInfo {
-    let field = |name: &str| {
-        let line = text.lines().find(|line| line.trim_start().starts_with(name))?;
-        line.split_once(':').map(|(_, value)| value.trim())
-    };
-    let shader_khz = field("gpu1 clock").and_then(|v| v.split_whitespace().next()?.parse().ok());
-    let locks: Vec<Limit> = text.lines().filter_map(lock_row).collect();
-    ClockInfo { powered: field("Power status") != Some("off"), shader_khz, limit: effective(&locks) }
+    let (mut power, mut clock, mut locks) = (None, None, Vec::with_capacity(8));
+    for line in text.lines().map(str::trim_start) {
+        if let Some(rest) = line.strip_prefix("Power status") {
+            power = power.or(value(rest));
+        } else if let Some(rest) = line.strip_prefix("gpu1 clock") {
+            clock = clock.or(value(rest));
+        } else {
+            locks.extend(lock_row(line));
+        }
+    }
+    let shader_khz = clock.and_then(|v| v.split_whitespace().next()?.parse().ok());
+    ClockInfo { powered: power != Some("off"), shader_khz, limit: effective(&locks) }
+}
+
+fn value(rest: &str) -> Option<&str> {
+    rest.split_once(':').map(|(_, value)| value.trim())
 }
 
 /// The range in force, named after the lock that set its upper end. Single locks are no limits by themselves:
 /// a later lock lifts an earlier one (our minimum lifts the device tree's maximum), and only thermal and
 /// battery locks come after ours. Of several locks at the same value the later one won.
-fn effective(locks: &[Limit]) -> Option<Limit> {
+fn effective(locks: &[Lock]) -> Option<Limit> {
     let range = locks.iter().find(|lock| lock.source == EFFECTIVE)?;
     let setter = locks.iter().rev().find(|lock| {
         lock.source != EFFECTIVE && lock.source != OWN_LOCK && lock.max.is_some() && lock.max == range.max
     });
     let source = setter.map_or("clock_info".into(), |lock| format!("clock_info: {}", lock.source));
-    Some(Limit { source, ..range.clone() })
+    Some(Limit { source, min: range.min, max: range.max })
 }
 
 /// ` thermal         | -         | 762000`: the minimum and maximum of one lock source; `-` is not set.
-fn lock_row(line: &str) -> Option<Limit> {
+fn lock_row(line: &str) -> Option<Lock<'_>> {
     let mut cells = line.split('|').map(str::trim);
     let (source, min, max) = (cells.next()?, cells.next()?, cells.next()?);
     let bound = |cell: &str| cell.parse().ok().map(Opp);
-    let limit = Limit { source: source.to_owned(), min: bound(min), max: bound(max) };
-    (limit.min.is_some() || limit.max.is_some()).then_some(limit)
+    let lock = Lock { source, min: bound(min), max: bound(max) };
+    (lock.min.is_some() || lock.max.is_some()).then_some(lock)
 }
 
 impl Knob for PixelMali {
@@ -98,11 +119,11 @@ impl Knob for PixelMali {
 
     fn glimpse(&self, nodes: &dyn Nodes) -> Glimpse {
         let access = Access::new(&self.info.id, nodes);
-        let told = nodes.read(&self.dir.join("clock_info")).map(|text| parse_clock_info(&text)).ok();
+        let told = nodes.read(&self.clock_info).map(|text| parse_clock_info(&text)).ok();
         let clock = match &told {
             Some(told) if !told.powered => None,
             Some(ClockInfo { shader_khz: Some(khz), .. }) => Some(Opp(*khz)),
-            _ => access.positive(&self.dir.join("cur_freq")).map(Opp),
+            _ => access.positive(&self.clock).map(Opp),
         };
         let thermal = self.cooling.as_ref().and_then(|cooling| cooling.limit(nodes));
         let limits = told.and_then(|told| told.limit).into_iter().chain(thermal).collect();
@@ -110,7 +131,7 @@ impl Knob for PixelMali {
     }
 
     fn residency(&self, nodes: &dyn Nodes) -> Option<Residency> {
-        residency_rows(&nodes.read(&self.dir.join("time_in_state")).ok()?, &self.steps)
+        residency_rows(&nodes.read(&self.time_in_state).ok()?, &self.steps)
     }
 }
 

@@ -85,6 +85,14 @@ fn g1_tries_other_cpu_clocks_at_the_lowest_gpu_clock_when_nothing_was_within() {
 }
 
 #[test]
+fn g1_goes_on_at_the_gpu_clock_that_draws_least_when_nothing_was_within() {
+    let mut search = TwoStep::new(&space(&GPU, &CPU), budget(58.0), Effective { gpu: None, cpu: Some(10.0) });
+    // Step 1: 100, 70, 60, 80 are all over. 60 is the least, and (20, 5) draws 55.
+    play(&mut search, bowl);
+    assert_eq!(search.best().unwrap().0, at(20, 5));
+}
+
+#[test]
 fn an_unreachable_budget_ends_without_an_answer() {
     let mut search = TwoStep::new(&space(&GPU, &CPU), budget(1.0), Effective::default());
     play(&mut search, plain);
@@ -193,6 +201,23 @@ impl Surface {
         space(&axis(&self.latency[0]), &axis(&self.latency[1]))
     }
 
+    /// Makes every step of the GPU larger than all steps of the CPU together.
+    fn let_the_gpu_decide(&mut self) {
+        for axes in [&mut self.latency, &mut self.energy] {
+            let whole: f64 = axes[1].iter().sum();
+            axes[0].iter_mut().for_each(|step| *step += whole);
+        }
+    }
+
+    /// A goal whose bound lies a `share` of the way from the least to the greatest there is.
+    fn goal(&self, fastest: bool, share: f64) -> Goal {
+        let all = self.space().points().into_iter().map(|point| self.value(point));
+        match fastest {
+            true => budget(between(all.map(|v| v.energy.0), share)),
+            false => target(between(all.map(|v| v.latency.0), share)),
+        }
+    }
+
     fn value(&self, point: Point) -> Value {
         let index = |opp: Option<Opp>| opp.map_or(0, |o| o.0 as usize);
         let (gpu, cpu) = (index(point.gpu), index(point.cpu));
@@ -223,12 +248,7 @@ proptest! {
         surface in surfaces(), resting in 0.0f64..10.0, share in 0.0f64..1.0, fastest: bool,
     ) {
         let space = surface.space();
-        let all: Vec<Value> = space.points().into_iter().map(|p| surface.value(p)).collect();
-        let goal = if fastest {
-            budget(between(all.iter().map(|v| v.energy.0), share))
-        } else {
-            target(between(all.iter().map(|v| v.latency.0), share))
-        };
+        let goal = surface.goal(fastest, share);
         let mut search = TwoStep::new(&space, goal, Effective { gpu: None, cpu: Some(resting) });
         let batches = play(&mut search, |p| Some(surface.value(p)));
         prop_assert!(asked_once(&batches));
@@ -244,19 +264,68 @@ proptest! {
     ) {
         surface.dip = 0;
         let space = surface.space();
-        let energies = space.points().into_iter().map(|p| surface.value(p).energy.0);
-        let goal = budget(between(energies, share));
+        let goal = surface.goal(true, share);
         let mut search = TwoStep::new(&space, goal, Effective { gpu: None, cpu: Some(resting) });
         play(&mut search, |p| Some(surface.value(p)));
         // The slowest point draws least, so a budget it keeps always has an answer.
         prop_assert!(search.best().is_some());
     }
 
+    /// What the procedure rests on: where one step of the GPU weighs more than the whole CPU axis, at most two GPU
+    /// clocks can hold the answer. There it loses nothing, for either goal.
+    #[test]
+    fn two_step_is_the_brute_force_optimum_where_the_gpu_decides(
+        mut surface in surfaces(), resting in 0.0f64..10.0, share in 0.0f64..1.0, fastest: bool,
+    ) {
+        surface.let_the_gpu_decide();
+        let space = surface.space();
+        let goal = surface.goal(fastest, share);
+        let mut two_step = TwoStep::new(&space, goal, Effective { gpu: None, cpu: Some(resting) });
+        let batches = play(&mut two_step, |p| Some(surface.value(p)));
+        let all = space.points().into_iter().map(|p| (p, surface.value(p)));
+        prop_assert_eq!(two_step.best(), goal.best(all));
+        let points: usize = batches.iter().map(Vec::len).sum();
+        prop_assert!(points <= space.gpu.len() + 2 * space.cpu.len());
+    }
+
+    #[test]
+    fn a_bound_holds_and_what_is_within_it_is_asked_as_without(
+        surface in surfaces(), resting in 0.0f64..10.0, share in 0.0f64..1.0, fastest: bool, most in 0usize..20,
+    ) {
+        let space = surface.space();
+        let goal = surface.goal(fastest, share);
+        let resting = Effective { gpu: None, cpu: Some(resting) };
+        let value = |p| Some(surface.value(p));
+        let free = play(&mut TwoStep::new(&space, goal, resting), value).concat();
+        let mut bounded = Bounded::new(TwoStep::new(&space, goal, resting), most);
+        let asked = play(&mut bounded, value).concat();
+        prop_assert_eq!(&asked[..], &free[..most.min(free.len())]);
+        prop_assert_eq!(bounded.best(), goal.best(asked.iter().map(|&p| (p, surface.value(p)))));
+    }
+
+    /// Clamped and rejected points are told without a value. Whatever is missing, no point without a value is the
+    /// answer, none is asked twice, and what can be measured at a GPU clock that step 2 looks at is found.
+    #[test]
+    fn holes_end_no_search_and_are_no_answer(
+        surface in surfaces(), holes in vec(proptest::bool::ANY, 64), resting in 0.0f64..10.0,
+        share in 0.0f64..1.0, fastest: bool,
+    ) {
+        let space = surface.space();
+        let goal = surface.goal(fastest, share);
+        let hole = |p: Point| holes[(p.gpu.unwrap().0 * 8 + p.cpu.unwrap().0) as usize % 64];
+        let value = |p: Point| (!hole(p)).then(|| surface.value(p));
+        let mut search = TwoStep::new(&space, goal, Effective { gpu: None, cpu: Some(resting) });
+        let batches = play(&mut search, value);
+        prop_assert!(asked_once(&batches));
+        let told = batches.concat().into_iter().filter_map(|p| Some((p, value(p)?)));
+        prop_assert_eq!(search.best(), goal.best(told.clone()));
+        prop_assert!(told.count() > 0 || space.points().into_iter().all(hole));
+    }
+
     #[test]
     fn exhaustive_is_the_brute_force_optimum(surface in surfaces(), share in 0.0f64..1.0) {
         let space = surface.space();
-        let energies = space.points().into_iter().map(|p| surface.value(p).energy.0);
-        let goal = budget(between(energies, share));
+        let goal = surface.goal(true, share);
         let mut search = Exhaustive::new(space.clone(), goal);
         let batches = play(&mut search, |p| Some(surface.value(p)));
         prop_assert_eq!(batches.len(), 1);

@@ -5,9 +5,10 @@
 //! stops at the first point that is not told yet. A point that could not be measured is passed over; if
 //! nothing can be measured at one CPU frequency, step 1 is tried at the next nearest.
 //!
-//! Where the publication is silent: if step 1 finds no GPU frequency within the budget (G1), the lowest one
-//! goes to step 2, because it may come under the budget with another CPU frequency; if even the highest GPU
-//! frequency misses the target (G2), it goes to step 2 alone. The answer is the best of all points told; on a
+//! Where the publication is silent: if step 1 finds no GPU frequency within the budget (G1), the one that draws
+//! least goes to step 2, because it may come under the budget with another CPU frequency (energy over frequency is
+//! U-shaped: the lowest may draw more); if even the highest GPU frequency misses the target (G2), it goes to step 2
+//! alone. The answer is the best of all points told; on a
 //! surface without noise that is the best of the pairs step 2 found.
 
 use super::{Effective, Goal, Point, Seen, Space, Strategy, Told, Value, descending};
@@ -110,9 +111,14 @@ impl TwoStep {
     }
 }
 
-/// G1: the first frequency within the budget and the one just above it; the lowest alone if none is within.
+/// G1: the first frequency within the budget and the one just above it; the one that draws least alone if none is
+/// within.
 fn just_within(walked: &[(Point, Value)], ended: bool) -> &[(Point, Value)] {
-    &walked[walked.len().saturating_sub(1 + usize::from(ended))..]
+    if ended {
+        return &walked[walked.len().saturating_sub(2)..];
+    }
+    let least = walked.iter().min_by(|(_, a), (_, b)| a.energy.0.total_cmp(&b.energy.0));
+    least.map_or(&[], std::slice::from_ref)
 }
 
 /// The operating points by distance from `clock`, the faster first of two equally near ones; fastest first

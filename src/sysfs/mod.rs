@@ -195,11 +195,11 @@ pub fn read_i64(nodes: &dyn Nodes, path: &NodePath) -> Result<i64, NodeError> {
 }
 
 fn parse<T: std::str::FromStr>(nodes: &dyn Nodes, path: &NodePath) -> Result<T, NodeError> {
-    let text = read_trimmed(nodes, path)?;
-    text.parse().map_err(|_| NodeError {
+    let text = nodes.read(path)?;
+    text.trim().parse().map_err(|_| NodeError {
         op: "read".into(),
         path: path.to_string(),
         fault: NodeFault::NoData,
-        detail: format!("expected a number, found `{}`", text.chars().take(40).collect::<String>()),
+        detail: format!("expected a number, found `{}`", text.trim().chars().take(40).collect::<String>()),
     })
 }

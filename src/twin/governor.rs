@@ -14,6 +14,9 @@ pub struct Governor {
     since_change_ns: u64,
     /// What leans on the thresholds of [`GovernorSpec::Step`], milliseconds.
     lean: (f64, f64),
+    /// The last window and what it leaves of the signal of [`GovernorSpec::Schedutil`]: windows are nearly all
+    /// of one length, and a power is what costs most here.
+    keep: (u64, f64),
 }
 
 impl Governor {
@@ -27,6 +30,7 @@ impl Governor {
             signal: 0.0,
             since_change_ns: 0,
             lean: (0.0, 0.0),
+            keep: (0, 1.0),
         }
     }
 
@@ -35,24 +39,36 @@ impl Governor {
         *self = Governor::new(self.spec);
     }
 
-    /// Sees `span` nanoseconds at `busy`; decides when its period is over.
-    pub fn see(&mut self, span: u64, busy: f64, level: usize, table: &[u64]) {
+    /// Sees `span` nanoseconds at `busy`; decides when its period is over. Tells whether it wants another
+    /// operating point than before.
+    pub fn see(&mut self, span: u64, busy: f64, level: usize, table: &[u64]) -> bool {
         self.busy_ns += busy * span as f64;
         self.window_ns += span;
         if self.window_ns < self.spec.period_ms() * 1_000_000 {
-            return;
+            return false;
         }
         let mean = self.busy_ns / self.window_ns as f64;
-        self.wanted = self.decide(mean, level, table);
+        let wanted = self.decide(mean, level, table);
+        let changed = wanted != self.wanted;
+        self.wanted = wanted;
         self.busy_ns = 0.0;
         self.window_ns = 0;
+        changed
+    }
+
+    /// What the window that is over leaves of the signal.
+    fn keep(&mut self, half_life_ms: f64) -> f64 {
+        if self.keep.0 != self.window_ns {
+            self.keep = (self.window_ns, 0.5f64.powf(self.window_ns as f64 / (half_life_ms * 1e6)));
+        }
+        self.keep.1
     }
 
     fn decide(&mut self, busy: f64, level: usize, table: &[u64]) -> usize {
         match self.spec {
             GovernorSpec::Schedutil { headroom, burst, half_life_ms, down_hold_ms, .. } => {
                 let share = table[level] as f64 / table[table.len() - 1] as f64;
-                let keep = 0.5f64.powf(self.window_ns as f64 / (half_life_ms * 1e6));
+                let keep = self.keep(half_life_ms);
                 self.signal = keep * self.signal + (1.0 - keep) * busy * share;
                 let wanted =
                     lowest_at_least(table, headroom * burst * self.signal * table[table.len() - 1] as f64);

@@ -286,8 +286,7 @@ impl Soc {
         for (domain, &busy) in self.domains.iter_mut().zip(&operating.busy) {
             domain.time_ns[domain.level] += span;
             if let Some(governor) = &mut domain.governor {
-                governor.see(span, busy, domain.level, &domain.table);
-                moved |= domain.mode == super::domain::Mode::Governor && governor.wanted != domain.level;
+                moved |= governor.see(span, busy, domain.level, &domain.table);
             }
         }
         moved |= self.throttle();
@@ -297,7 +296,7 @@ impl Soc {
         }
     }
 
-    /// A governor may want what its limits forbid, step after step; only a real change costs a recomputation.
+    /// A governor may want what its limits forbid; only a real change costs a recomputation.
     fn settle_if_changed(&mut self, operating: Operating) {
         let before: u64 = self.domains.iter().map(|d| d.transitions).sum();
         self.settle();

@@ -126,7 +126,10 @@ impl<F: Family> Driver for F {
 
 /// A number and a newline.
 fn line(value: impl std::fmt::Display) -> Shown {
-    Ok(format!("{value}\n"))
+    // Room for any number: most reads of a trial are of clocks and bounds.
+    let mut text = String::with_capacity(24);
+    let _ = writeln!(text, "{value}");
+    Ok(text)
 }
 
 /// Parses as `kstrtoull` does: a whole decimal number, a trailing newline allowed; all else is EINVAL.

@@ -206,8 +206,14 @@ fn show_clock_info(gpu: &PixelMali, soc: &Soc) -> Shown {
 }
 
 fn write_lock(text: &mut String, name: &str, min: Option<u64>, max: Option<u64>) {
-    let show = |end: Option<u64>| end.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let _ = writeln!(text, " {name:<15} | {:<10}| {}", show(min), show(max));
+    let _ = match min {
+        Some(min) => write!(text, " {name:<15} | {min:<10}| "),
+        None => write!(text, " {name:<15} | -         | "),
+    };
+    let _ = match max {
+        Some(max) => writeln!(text, "{max}"),
+        None => writeln!(text, "-"),
+    };
 }
 
 fn write_votes(text: &mut String, domain: &Domain) {
