@@ -4,6 +4,8 @@ use crate::support::{Mounted, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use opptune::guard::{RestoreStep, Target};
+use opptune::knob;
+use opptune::profile::{DriverSpec, Role};
 use opptune::sysfs::Nodes;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -43,6 +45,7 @@ impl Device {
     pub fn new(twin: &str) -> Self {
         let (mounted, dir) = (Mounted::new(twin), tempfile::tempdir().unwrap());
         let mut device = Device { mounted, dir, originals: BTreeMap::new() };
+        device.narrow();
         device.originals = device.nodes();
         let profile = device.mounted.profile_file();
         let config = CONFIG.replace("@PROFILE@", profile.to_str().unwrap());
@@ -53,6 +56,19 @@ impl Device {
         fs::write(device.file("linked-agent"), linked).unwrap();
         fs::set_permissions(device.file("linked-agent"), fs::Permissions::from_mode(0o755)).unwrap();
         device
+    }
+
+    /// Somebody else has narrowed CPUs and GPU before we came: originals that are not the ends of the range. Memory
+    /// moves by itself: other domains vote for it, and a monitor may re-assert its own range.
+    fn narrow(&self) {
+        let nodes = self.mounted.nodes();
+        for spec in self.mounted.profile().knobs {
+            if spec.role != Role::Memory && !matches!(spec.driver, DriverSpec::CpuQuota { .. }) {
+                let mut knob = knob::open(&spec, &nodes).unwrap();
+                let second = knob.info().opps[1];
+                let _ = knob.pin(&nodes, second);
+            }
+        }
     }
 
     fn file(&self, name: &str) -> PathBuf {
