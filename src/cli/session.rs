@@ -8,7 +8,7 @@ use crate::protocol::{
 };
 use crate::transport::{AgentLog, Connector};
 use std::time::Duration;
-use tokio::time::{Instant, interval, timeout_at};
+use tokio::time::{Instant, interval_at, timeout_at};
 
 /// The agent restores and leaves when it hears nothing for this long.
 const LEASE: Duration = Duration::from_secs(10);
@@ -75,9 +75,11 @@ impl Session {
     pub async fn ask(&mut self, question: ToAgent) -> Result<ToHost, CliError> {
         self.link.send(&question).await.map_err(|e| self.broke(e))?;
         let deadline = Instant::now() + DEADLINE;
-        let mut beat = interval(LEASE / 4);
+        let mut beat = interval_at(Instant::now() + LEASE / 4, LEASE / 4);
         for seq in 0.. {
             tokio::select! {
+                // An agent that has said bye is gone: a heartbeat would find the link broken, its answer unread.
+                biased;
                 answer = timeout_at(deadline, self.link.receive()) => match answer {
                     Ok(Ok(Some(ToHost::Progress(_) | ToHost::Pong { .. }))) => (),
                     Ok(Ok(Some(ToHost::Failed(failure)))) => return Err(failure.into()),
