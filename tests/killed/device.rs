@@ -5,7 +5,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use opptune::guard::{RestoreStep, Target};
 use opptune::knob;
-use opptune::profile::DriverSpec;
+use opptune::profile::{DriverSpec, Role};
 use opptune::sysfs::Nodes;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -58,13 +58,13 @@ impl Device {
         device
     }
 
-    /// Somebody else has narrowed every domain before we came: originals that are not the ends of the range.
+    /// Somebody else has narrowed CPUs and GPU before we came: originals that are not the ends of the range. Memory
+    /// moves by itself: other domains vote for it, and a monitor may re-assert its own range.
     fn narrow(&self) {
         let nodes = self.mounted.nodes();
         for spec in self.mounted.profile().knobs {
-            if !matches!(spec.driver, DriverSpec::CpuQuota { .. }) {
+            if spec.role != Role::Memory && !matches!(spec.driver, DriverSpec::CpuQuota { .. }) {
                 let mut knob = knob::open(&spec, &nodes).unwrap();
-                // Memory may have a floor that other domains ask for; then it stays as it is.
                 let second = knob.info().opps[1];
                 let _ = knob.pin(&nodes, second);
             }

@@ -5,7 +5,7 @@ use crate::companion;
 use crate::device::Device;
 use crate::guard::{Guard, Launch};
 use crate::knob::{self, Knob};
-use crate::profile::{self, DriverSpec, KnobSpec, Profile};
+use crate::profile::{self, DriverSpec, KnobSpec, Profile, Role};
 use crate::sysfs::Nodes;
 use crate::twin::Twin;
 use proptest::prelude::*;
@@ -41,14 +41,15 @@ fn session(
     Some(())
 }
 
-/// Somebody else has narrowed the domains before we came: originals that are not the ends of the range. Not a
-/// quota, which is ours alone, and not a bus one of whose monitors opens its own range again whoever narrows it.
+/// Somebody else has narrowed CPUs and GPU before we came: originals that are not the ends of the range. Memory moves
+/// by itself: other domains vote for it, and a monitor may re-assert its own range.
 fn narrow(profile: &Profile, nodes: &dyn Nodes, at: usize) {
-    let keeps =
-        |spec: &&KnobSpec| !matches!(spec.driver, DriverSpec::CpuQuota { .. } | DriverSpec::BusDcvs { .. });
-    for spec in profile.knobs.iter().filter(keeps) {
+    let narrowed =
+        |spec: &&KnobSpec| spec.role != Role::Memory && !matches!(spec.driver, DriverSpec::CpuQuota { .. });
+    for spec in profile.knobs.iter().filter(narrowed) {
         let mut knob = knob::open(spec, nodes).unwrap();
         let opps = knob.info().opps.clone();
+        // A vote may stand in the way; then the domain is as narrow as the vote lets it.
         let _ = knob.pin(nodes, opps[at % opps.len()]);
     }
 }
