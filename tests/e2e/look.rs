@@ -33,10 +33,9 @@ fn probe_shows_what_each_family_has() {
 #[test]
 fn doctor_examines_the_twin_and_not_the_machine_below_it() {
     for family in FAMILIES {
-        insta::assert_snapshot!(
-            format!("doctor-{family}"),
-            text(&run("doctor", &format!("twins/{family}"), &[]))
-        );
+        let output = run("doctor", &format!("twins/{family}"), &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        insta::assert_snapshot!(format!("doctor-{family}"), text(&output));
     }
 }
 
