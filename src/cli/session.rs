@@ -78,8 +78,6 @@ impl Session {
         let mut beat = interval_at(Instant::now() + LEASE / 4, LEASE / 4);
         for seq in 0.. {
             tokio::select! {
-                // An agent that has said bye is gone: a heartbeat would find the link broken, its answer unread.
-                biased;
                 answer = timeout_at(deadline, self.link.receive()) => match answer {
                     Ok(Ok(Some(ToHost::Progress(_) | ToHost::Pong { .. }))) => (),
                     Ok(Ok(Some(ToHost::Failed(failure)))) => return Err(failure.into()),
