@@ -1,7 +1,7 @@
 //! The agent's command line.
 
+use super::machine::this_machine;
 use super::{AgentError, Ended, ExitReason, Options, serve};
-use crate::device::this_machine;
 use crate::guard::{Launch, restore_from, restorer};
 use crate::protocol::RestoreReport;
 use lexopt::prelude::*;

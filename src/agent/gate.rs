@@ -2,7 +2,8 @@
 
 use crate::clock::Clock;
 use crate::engine::Cancel;
-use crate::sensor::{Zone, ZoneRole};
+use crate::profile::ZoneRole;
+use crate::sensor::Zone;
 use crate::sysfs::Nodes;
 use crate::trial::GateSpec;
 use crate::units::Celsius;

@@ -66,7 +66,7 @@ impl HeatWatch {
 mod tests {
     use super::*;
     use crate::device::doubles::{MapNodes, StepClock};
-    use crate::sensor::ZoneRole;
+    use crate::profile::ZoneRole;
     use crate::sysfs::NodePath;
 
     #[test]

@@ -9,6 +9,7 @@ mod conditions;
 mod failure;
 mod gate;
 mod heat;
+mod machine;
 mod metrics;
 mod pins;
 mod series;
@@ -23,6 +24,7 @@ mod worker;
 
 pub use args::{default_state_dir, main_as};
 pub use conditions::fingerprint;
+pub use machine::this_machine;
 pub use session::serve;
 
 use crate::guard::Launch;

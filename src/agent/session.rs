@@ -4,11 +4,11 @@
 //! from the host for the length of its lease, which is measured in real time whatever the device's clock does.
 
 use super::failure::untouched;
+use super::machine::this_machine;
 use super::signals::Signals;
 use super::taken::Places;
 use super::worker::{Event, Job, Worker};
 use super::{AgentError, Ended, ExitReason, Options, conditions};
-use crate::device::this_machine;
 use crate::engine::Cancel;
 use crate::protocol::{
     AgentHello, Duplex, Failure, FailureClass, FrameError, HostHello, Link, LinkReader, LinkWriter,

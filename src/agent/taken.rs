@@ -3,9 +3,10 @@
 
 use super::conditions;
 use super::failure::{Cause, untouched};
+use super::machine;
 use super::pins::{HeldKnob, Pins, SharedPins};
 use crate::companion;
-use crate::device::{self, Device, lock};
+use crate::device::{Device, lock};
 use crate::engine::Engine;
 use crate::guard::{Feeder, Guard, GuardError, Launch};
 use crate::knob;
@@ -85,7 +86,7 @@ pub fn open(
     places: &Places,
     publish: impl FnOnce(Handle),
 ) -> Result<(Taken, Opened), Failure> {
-    let device = device::open(&request.profile, &places.launch.root, request.seed)
+    let device = machine::open(&request.profile, &places.launch.root, request.seed)
         .map_err(|e| untouched(FailureClass::Rejected, e, "Correct the profile"))?;
     let steal = request.steal_from.as_deref();
     let Places { launch, state_dir, lease } = places;

@@ -2,9 +2,10 @@
 
 use super::check_pins::check_pins;
 use super::failure::{Cause, untouched};
+use super::machine;
 use super::taken::{Handle, Places, Taken, open};
 use super::trial::Trial;
-use crate::device::{self, Device, lock};
+use crate::device::{Device, lock};
 use crate::engine::Cancel;
 use crate::guard::restore_from;
 use crate::probe;
@@ -175,8 +176,8 @@ impl Bench {
         let root = &self.places.launch.root;
         match (&self.taken, profile) {
             (Some(taken), _) => look(&taken.device),
-            (None, None) => look(&device::this_machine(root)),
-            (None, Some(profile)) => match device::open(profile, root, SEED) {
+            (None, None) => look(&machine::this_machine(root)),
+            (None, Some(profile)) => match machine::open(profile, root, SEED) {
                 Ok(device) => look(&device),
                 Err(e) => ToHost::Failed(untouched(FailureClass::Rejected, e, "Correct the profile")),
             },
@@ -187,7 +188,7 @@ impl Bench {
         if self.taken.is_some() {
             return Ok(self.give_back());
         }
-        let machine = device::this_machine(&self.places.launch.root);
+        let machine = machine::this_machine(&self.places.launch.root);
         let next = "Then run `opptune restore` again";
         restore_from(&self.places.state_dir, &*machine.nodes, &*machine.properties)
             .map_err(|e| Cause { next, ..Cause::from(e) }.untouched())

@@ -4,8 +4,8 @@ use super::{
     Accuracy, Axes, Axis, CompanionSpec, EnergySpec, Follow, KnobSpec, Matching, Profile, Role, SCHEMA,
     ThermalSpec, Use,
 };
+use crate::profile::ZoneRole;
 use crate::protocol::{FoundKnob, ProbeReport};
-use crate::sensor::ZoneRole;
 use crate::trial::KnobId;
 use crate::units::Opp;
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,9 +13,8 @@ pub use companion::{CompanionAction, CompanionSpec};
 pub use draft::draft;
 pub use load::{ProfileError, builtin_names, load, matching, parse};
 
-use crate::sensor::ZoneRole;
 use crate::trial::KnobId;
-use crate::twin::TwinSpec;
+use crate::twin::spec::TwinSpec;
 use crate::units::Opp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -331,4 +330,16 @@ pub struct ThermalSpec {
     pub gate_zone: String,
     /// `type` of a zone -> what it is near to. Zones not named here are not read.
     pub zones: BTreeMap<String, ZoneRole>,
+}
+
+/// What a temperature zone is near to; decides which limit of the gate holds for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneRole {
+    /// On the die.
+    Soc,
+    /// The housing.
+    Skin,
+    /// The battery.
+    Battery,
 }

@@ -2,8 +2,8 @@
 
 use super::Fingerprint;
 use crate::knob::{KnobInfo, Limit};
+use crate::profile::ZoneRole;
 use crate::profile::{CompanionAction, DriverSpec, Role};
-use crate::sensor::ZoneRole;
 use crate::trial::{KnobId, Origin};
 use crate::units::{Celsius, Opp, OppUnit};
 use serde::{Deserialize, Serialize};

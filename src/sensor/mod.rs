@@ -15,7 +15,7 @@ pub use sampler::{Sampler, Samples, SharedSource};
 pub use zones::zones;
 
 use crate::clock::Clock;
-use crate::profile::EnergySpec;
+use crate::profile::{EnergySpec, ZoneRole};
 use crate::sysfs::{NodeError, NodeFault, NodePath, Nodes};
 use crate::trial::{EnergyKind, SourceInfo};
 use crate::units::{BootNanos, Celsius, MilliWatt};
@@ -114,18 +114,6 @@ fn class(path: &str) -> Result<NodePath, NodeError> {
 /// A node that answered, but not with a value: sentinel, wrong text, nothing that fits.
 fn silent(path: impl ToString, detail: impl Into<String>) -> NodeError {
     NodeError { op: "read".into(), path: path.to_string(), fault: NodeFault::NoData, detail: detail.into() }
-}
-
-/// What a temperature zone is near to; decides which limit of the gate holds for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ZoneRole {
-    /// On the die.
-    Soc,
-    /// The housing.
-    Skin,
-    /// The battery.
-    Battery,
 }
 
 /// A thermal zone, found by its type because zone numbers change from boot to boot.

@@ -35,7 +35,7 @@ fn present(nodes: &dyn Nodes) -> Vec<(String, NodePath)> {
 mod tests {
     use super::*;
     use crate::device::doubles::MapNodes;
-    use crate::sensor::ZoneRole;
+    use crate::profile::ZoneRole;
     use crate::units::Celsius;
 
     #[test]

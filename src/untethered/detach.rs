@@ -2,7 +2,7 @@
 
 use super::args::Order;
 use super::{RUN_PLAN, files};
-use crate::device::this_machine;
+use crate::agent::this_machine;
 use crate::sysfs::cgroup::hierarchies;
 use std::fs::OpenOptions;
 use std::io;

@@ -2,9 +2,9 @@
 
 use super::args::Order;
 use super::{detach, files, wait};
+use crate::agent::this_machine;
 use crate::agent::{Options, serve};
 use crate::campaign::{Campaign, CampaignError, Outcome, RunDir, RunDirError};
-use crate::device::this_machine;
 use crate::guard::Launch;
 use crate::transport::memory::Memory;
 use std::fs::OpenOptions;
