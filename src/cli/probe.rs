@@ -163,7 +163,8 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> 
 
 fn print_probe(report: &ProbeReport) {
     let (device, name) = (&report.device, text::device(&report.device));
-    println!("{name} ({}), {}, kernel {}, {}", report.origin, device.soc, device.kernel, device.arch);
+    let soc = if device.soc.is_empty() { "SoC not told" } else { &device.soc };
+    println!("{name} ({}), {soc}, kernel {}, {}", report.origin, device.kernel, device.arch);
     let knobs = report.knobs.iter().map(knob_row);
     text::section("Knobs", &["family", "role", "operating points", "now", "note"], knobs);
     let sources = report.energy.iter().map(|s| vec![s.kind.clone(), s.name.clone(), s.reading.clone()]);
