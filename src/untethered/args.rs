@@ -1,5 +1,6 @@
 //! The agent program's command line, where `run-plan` is added to what the agent itself understands.
 
+use super::order::Order;
 use super::wait::Waits;
 use super::{RUN_PLAN, detach, run};
 use crate::agent;
@@ -25,18 +26,6 @@ Usage: opptune-agent run-plan --dir DIR [OPTIONS]
 ";
 
 const USAGE: u8 = 2;
-
-/// How a plan is run.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Order {
-    pub dir: PathBuf,
-    pub model: Option<String>,
-    pub steal_from: Option<String>,
-    pub waits: Waits,
-    pub here: bool,
-    pub root: PathBuf,
-    pub state_dir: PathBuf,
-}
 
 /// The agent's binary: `prefix` are the words of the command line between this program's name and `args`.
 pub fn main_as(prefix: &[&str], args: impl Iterator<Item = String>) -> ExitCode {

@@ -1,6 +1,6 @@
 //! Starts the run as a process that outlives what started it: adbd, sshd, a shell.
 
-use super::args::Order;
+use super::order::Order;
 use super::{RUN_PLAN, files};
 use crate::agent::this_machine;
 use crate::sysfs::cgroup::hierarchies;

@@ -5,6 +5,7 @@
 
 mod args;
 mod detach;
+mod order;
 mod run;
 mod wait;
 

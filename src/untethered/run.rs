@@ -1,6 +1,6 @@
 //! The campaign on the device, with the agent in the same process.
 
-use super::args::Order;
+use super::order::Order;
 use super::{detach, files, wait};
 use crate::agent::this_machine;
 use crate::agent::{Options, serve};
