@@ -307,7 +307,7 @@ fn what_cannot_be_put_back_is_refused_and_named() {
         || matches!(phone.take("second", None).err(), Some(GuardError::Dirty { differs }) if differs.len() == 1),
     );
     fs::write(&stuck, "600000\n").unwrap();
-    assert!(restore_from(&phone.state(), &phone.nodes(), &NoProperties).unwrap().complete());
+    assert!(restore_from(&phone.state(), &phone.nodes(), &NoProperties, None).unwrap().complete());
     assert!(phone.clean());
 }
 
@@ -317,7 +317,7 @@ fn a_device_has_one_holder_and_is_stolen_by_name_only() {
     let mut agent = Agent::start(&phone, LONG);
     let refused = phone.take("second", None).err().unwrap().to_string();
     assert!(refused.contains("stand-in") && refused.contains(&agent.0.id().to_string()), "{refused}");
-    let by_hand = restore_from(&phone.state(), &phone.nodes(), &NoProperties).unwrap_err();
+    let by_hand = restore_from(&phone.state(), &phone.nodes(), &NoProperties, None).unwrap_err();
     assert!(matches!(by_hand, GuardError::Held { .. }), "{by_hand}");
     assert!(matches!(phone.take("second", Some("nobody")), Err(GuardError::NotTheHolder { .. })));
     assert!(!agent.ended() && phone.pinned());
@@ -325,6 +325,17 @@ fn a_device_has_one_holder_and_is_stolen_by_name_only() {
     assert!(agent.ended() && phone.original(), "restored by its restorer or by us, before we hold it");
     drop(guard);
     assert!(phone.clean());
+}
+
+#[test]
+fn a_device_is_restored_by_hand_out_of_the_hands_of_a_holder_that_is_named() {
+    let phone = Phone::new();
+    let mut agent = Agent::start(&phone, LONG);
+    let by_hand = |steal| restore_from(&phone.state(), &phone.nodes(), &NoProperties, steal);
+    assert!(matches!(by_hand(Some("nobody")), Err(GuardError::NotTheHolder { .. })));
+    assert!(!agent.ended() && phone.pinned());
+    assert!(by_hand(Some("stand-in")).unwrap().complete());
+    assert!(agent.ended() && phone.original());
 }
 
 #[test]
@@ -337,7 +348,7 @@ fn a_session_that_ends_well_leaves_nothing_behind() {
     drop(guard);
     assert!(phone.clean());
     assert!(!phone.state().join("last-restore.json").exists(), "the restorer had nothing to do");
-    let again = restore_from(&phone.state(), &phone.nodes(), &NoProperties).unwrap();
+    let again = restore_from(&phone.state(), &phone.nodes(), &NoProperties, None).unwrap();
     assert_eq!((again.restored, again.differs.len()), (0, 0));
 }
 
@@ -350,7 +361,7 @@ fn after_a_reboot_only_what_survives_it_is_owed() {
     until("both are gone", || agent.restorers().is_empty());
     drop(agent);
     phone.reboot("second-boot");
-    let report = restore_from(&phone.state(), &phone.nodes(), &NoProperties).unwrap();
+    let report = restore_from(&phone.state(), &phone.nodes(), &NoProperties, None).unwrap();
     assert_eq!(report.restored, 0, "nodes are back by themselves after a reboot");
     assert!(phone.pinned(), "so nothing was written");
     assert!(!phone.state().join("restore.json").exists());

@@ -21,6 +21,7 @@ Commands:
 Options:
       --root DIR       Prefix of node files [default: /]
       --state-dir DIR  Where the lock and the restore file are kept
+      --steal HOLDER   With restore: take the device although HOLDER has locked it
   -V, --version        Print version
   -h, --help           Print help
 
@@ -48,6 +49,7 @@ struct Args {
     command: Command,
     root: PathBuf,
     state_dir: PathBuf,
+    steal_from: Option<String>,
 }
 
 /// The agent: `prefix` are the words of the command line between this program's name and
@@ -64,11 +66,13 @@ pub fn main_as(prefix: &[&str], args: impl Iterator<Item = String>) -> ExitCode 
 
 fn parse(args: impl Iterator<Item = String>) -> Result<Args, lexopt::Error> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut parsed = Args { command: Command::Serve, root: "/".into(), state_dir: default_state_dir() };
+    let mut parsed =
+        Args { command: Command::Serve, root: "/".into(), state_dir: default_state_dir(), steal_from: None };
     while let Some(arg) = parser.next()? {
         match arg {
             Long("root") => parsed.root = parser.value()?.into(),
             Long("state-dir") => parsed.state_dir = parser.value()?.into(),
+            Long("steal") => parsed.steal_from = Some(parser.value()?.string()?),
             Short('h') | Long("help") => parsed.command = Command::Print(HELP.into()),
             Short('V') | Long("version") => parsed.command = Command::Print(version()),
             Value(name) => {
@@ -107,7 +111,7 @@ pub fn default_state_dir() -> PathBuf {
 }
 
 fn run(prefix: &[&str], args: Args) -> ExitCode {
-    let Args { command, root, state_dir } = args;
+    let Args { command, root, state_dir, steal_from } = args;
     match command {
         Command::Print(text) => {
             print!("{text}");
@@ -120,7 +124,7 @@ fn run(prefix: &[&str], args: Args) -> ExitCode {
             }
             Err(error) => failed(&error),
         },
-        Command::Restore => restore(&root, &state_dir),
+        Command::Restore => restore(&root, &state_dir, steal_from.as_deref()),
         Command::Restorer(order) => restorer::run(&order),
     }
 }
@@ -130,9 +134,9 @@ fn failed(error: &dyn Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn restore(root: &Path, state_dir: &Path) -> ExitCode {
+fn restore(root: &Path, state_dir: &Path, steal_from: Option<&str>) -> ExitCode {
     let device = this_machine(root);
-    match restore_from(state_dir, &*device.nodes, &*device.properties) {
+    match restore_from(state_dir, &*device.nodes, &*device.properties, steal_from) {
         Err(error) => failed(&error),
         Ok(report) if report.complete() => {
             println!("{} value(s) put back", report.restored);
@@ -192,8 +196,14 @@ mod tests {
 
     #[test]
     fn commands_and_options_are_read_in_any_order() {
-        let args = parsed(&["--root=/tmp/x", "restore", "--state-dir", "/s"]).unwrap();
-        let wanted = Args { command: Command::Restore, root: "/tmp/x".into(), state_dir: "/s".into() };
+        let args =
+            parsed(&["--root=/tmp/x", "restore", "--state-dir", "/s", "--steal", "night run"]).unwrap();
+        let wanted = Args {
+            command: Command::Restore,
+            root: "/tmp/x".into(),
+            state_dir: "/s".into(),
+            steal_from: Some("night run".into()),
+        };
         assert_eq!(args, wanted);
         assert_eq!(parsed(&[]).unwrap().command, Command::Serve);
     }

@@ -158,9 +158,9 @@ impl Session {
             ToAgent::Ping { seq } => self.say(&ToHost::Pong { seq }).await?,
             ToAgent::Cancel => self.stop_trial(),
             ToAgent::Bye => return Ok(Some(ExitReason::Bye)),
-            ToAgent::Restore => {
+            ToAgent::Restore { steal_from } => {
                 self.stop_trial();
-                self.give(Job::Restore);
+                self.give(Job::Restore { steal_from });
             }
             ToAgent::Open(_) if self.pending > 0 => self.say(&ToHost::Failed(busy())).await?,
             ToAgent::Run(spec) if self.pending > 0 => {

@@ -327,7 +327,7 @@ fn what_was_given_back_must_be_opened_again() {
     let (ended, ()) = session(|mut host| async move {
         host.open(LONG).await;
         host.run(trial(Stage::Decode, 32, &[("gpu", 471_000)])).await;
-        host.say(ToAgent::Restore).await;
+        host.say(ToAgent::Restore { steal_from: None }).await;
         let restored = host.hear().await;
         assert!(
             matches!(&restored, Some(ToHost::Restored(r)) if r.complete() && r.restored > 0),

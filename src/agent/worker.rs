@@ -37,7 +37,7 @@ pub enum Job {
     /// Put back what this session changed.
     GiveBack,
     /// Put back what the device is owed: by this session, or, if it has not taken the device, by an earlier one.
-    Restore,
+    Restore { steal_from: Option<String> },
 }
 
 /// What the thread tells the session.
@@ -132,7 +132,9 @@ impl Bench {
                 self.look(profile, |device| ToHost::Doctored(Box::new(doctor(device))))
             }
             Job::GiveBack => ToHost::Restored(self.give_back()),
-            Job::Restore => self.restore().map_or_else(ToHost::Failed, ToHost::Restored),
+            Job::Restore { steal_from } => {
+                self.restore(steal_from.as_deref()).map_or_else(ToHost::Failed, ToHost::Restored)
+            }
         }
     }
 
@@ -184,13 +186,13 @@ impl Bench {
         }
     }
 
-    fn restore(&mut self) -> Result<RestoreReport, Failure> {
+    fn restore(&mut self, steal_from: Option<&str>) -> Result<RestoreReport, Failure> {
         if self.taken.is_some() {
             return Ok(self.give_back());
         }
         let machine = machine::this_machine(&self.places.launch.root);
         let next = "Then run `opptune restore` again";
-        restore_from(&self.places.state_dir, &*machine.nodes, &*machine.properties)
+        restore_from(&self.places.state_dir, &*machine.nodes, &*machine.properties, steal_from)
             .map_err(|e| Cause { next, ..Cause::from(e) }.untouched())
     }
 

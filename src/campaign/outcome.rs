@@ -23,7 +23,7 @@ pub struct Outcome {
 pub enum End {
     /// Every setting has its answer.
     Done,
-    /// Every setting was searched, but these have no combination that meets the budget.
+    /// Every setting was searched, but for these no combination that was tried meets the budget.
     Unreachable {
         /// The settings.
         settings: Vec<Setting>,

@@ -187,7 +187,7 @@ impl Session {
     /// # Errors
     /// [`Broken`], also when the agent cannot.
     pub async fn restore(&mut self) -> Result<RestoreReport, Broken> {
-        self.send(&ToAgent::Restore).await?;
+        self.send(&ToAgent::Restore { steal_from: None }).await?;
         loop {
             match self.next().await? {
                 ToHost::Restored(report) => return Ok(report),

@@ -17,7 +17,7 @@ pub enum Exit {
     Unavailable = 3,
     /// A gate refused: too hot, locked by somebody else, `doctor` found what would spoil the run.
     Gate = 4,
-    /// The sweep is complete, but for some setting no combination meets the budget.
+    /// The sweep is complete, but for some setting no combination that was tried meets the budget.
     Budget = 5,
     /// Interrupted; the message says how to resume.
     Interrupted = 6,
@@ -58,7 +58,7 @@ Exit codes:
      answers is no agent of this build
   3  device unavailable
   4  refused by a gate: too hot, locked, or doctor says stop
-  5  complete, but no combination meets the budget of some setting
+  5  complete, but for some setting no combination that was tried meets the budget
   6  interrupted, resumable: the command is printed
   7  device not put back completely: what differs is printed";
 

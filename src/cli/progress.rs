@@ -117,9 +117,11 @@ impl Progress {
                     decision.inferences
                 ),
                 None => {
-                    let why = unusable.as_ref().map_or("no combination meets the budget".into(), |why| {
-                        format!("no trial could be used ({why}), see: opptune doctor")
-                    });
+                    let why = unusable
+                        .as_ref()
+                        .map_or("no combination that was tried meets the budget".into(), |why| {
+                            format!("no trial could be used ({why}), see: opptune doctor")
+                        });
                     format!("{setting}: {why}, {} inferences", decision.inferences)
                 }
             },

@@ -23,7 +23,7 @@ impl Args {
         }
         let report = block_on(async {
             let mut session = self.target.session().await?;
-            match session.ask(ToAgent::Restore).await? {
+            match session.ask(ToAgent::Restore { steal_from: self.target.agent.steal.clone() }).await? {
                 ToHost::Restored(report) => Ok((session.bye().await?, report).1),
                 other => Err(session.odd(format!("the agent answered restore with {other:?}"))),
             }

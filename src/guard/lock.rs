@@ -54,12 +54,12 @@ impl Lock {
         Lock::acquire(dir, name, false, steal_from)
     }
 
-    /// Takes the lock to restore only.
+    /// Takes the lock to restore only, from `steal_from` if that is who holds it.
     ///
     /// # Errors
-    /// [`GuardError::Held`].
-    pub fn take_to_restore(dir: &Path) -> Result<Lock, GuardError> {
-        Lock::acquire(dir, "opptune-agent restore", true, None)
+    /// [`GuardError::Held`], [`GuardError::NotTheHolder`].
+    pub fn take_to_restore(dir: &Path, steal_from: Option<&str>) -> Result<Lock, GuardError> {
+        Lock::acquire(dir, "opptune-agent restore", true, steal_from)
     }
 
     fn acquire(dir: &Path, name: &str, restoring: bool, steal: Option<&str>) -> Result<Lock, GuardError> {

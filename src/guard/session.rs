@@ -217,18 +217,19 @@ fn restore_fed(
 }
 
 /// Restores the device by hand: what `state_dir` says is owed, whoever left it. Needs no profile; a second time
-/// is harmless, and nothing to do is a fine answer.
+/// is harmless, and nothing to do is a fine answer. A device that is held is taken from `steal_from` only.
 ///
 /// # Errors
-/// [`GuardError::Held`] while an agent measures; [`GuardError::State`] and [`GuardError::Foreign`] when the file
+/// [`GuardError::Held`] while an agent measures, [`GuardError::NotTheHolder`]; [`GuardError::State`] and [`GuardError::Foreign`] when the file
 /// cannot be used.
 pub fn restore_from(
     state_dir: &Path,
     nodes: &dyn Nodes,
     properties: &dyn Properties,
+    steal_from: Option<&str>,
 ) -> Result<RestoreReport, GuardError> {
     let store = Store::open(state_dir, nodes)?;
-    let _lock = Lock::take_to_restore(state_dir)?;
+    let _lock = Lock::take_to_restore(state_dir, steal_from)?;
     let place = Place { nodes, properties, clock: &BootClock };
     Ok(restore_owed(&store, place)?.unwrap_or_default())
 }

@@ -27,7 +27,11 @@ pub enum ToAgent {
         seq: u64,
     },
     /// Puts everything back and keeps the session; answered by `Restored`.
-    Restore,
+    Restore {
+        /// Who may be made to leave the device, by name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steal_from: Option<String>,
+    },
     /// Looks at the device without changing it; answered by `Probed`.
     Probe {
         /// The profile to hold it against; one of a simulated device says that this is to be looked at.

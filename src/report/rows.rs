@@ -92,7 +92,7 @@ pub fn goal(goal: Goal) -> String {
 pub fn note(entry: &Entry) -> Option<String> {
     (!entry.met).then(|| {
         format!(
-            "{} {}: no combination is within the budget; left to the default governors",
+            "{} {}: no combination that was tried is within the budget; left to the default governors",
             entry.stage,
             range_text(entry)
         )

@@ -150,7 +150,7 @@ async fn serve(device: Device, mut link: Link<ToAgent, ToHost>) {
                 }
                 None => continue,
             },
-            ToAgent::Restore => {
+            ToAgent::Restore { .. } => {
                 device.with(|w| w.restores += 1);
                 ToHost::Restored(report(&device))
             }
