@@ -3,13 +3,25 @@
 use crate::support::{Tree, journal, opptune, run_dir_in, until};
 use nix::sys::signal::Signal;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 const EXAMPLE: &str = "examples/pixel-7-twin.toml";
 
-fn start(example: &str, results: &Path) -> Child {
-    opptune(["sweep", example, "--results"])
+/// The example with two of its prefill lengths: half of the time, and every kind of event.
+fn shorter(dir: &Path) -> PathBuf {
+    let text = fs::read_to_string(EXAMPLE).unwrap();
+    let short = text.replace("prefill = [32, 64, 128, 256, 512]", "prefill = [32, 256]");
+    assert_ne!(short, text);
+    let config = dir.join("sweep.toml");
+    fs::write(&config, short).unwrap();
+    config
+}
+
+fn start(config: &Path, results: &Path) -> Child {
+    opptune(["sweep"])
+        .arg(config)
+        .arg("--results")
         .arg(results)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -38,6 +50,11 @@ fn table_of(results: &Path) -> String {
     fs::read_to_string(run_dir_in(results).unwrap().join("table.toml")).unwrap()
 }
 
+/// Lines of the journal so far; cheap enough to be asked all the time.
+fn lines(run: &Path) -> usize {
+    fs::read(run.join("journal.jsonl")).map_or(0, |text| text.iter().filter(|&&byte| byte == b'\n').count())
+}
+
 /// Trial ids of the journal's `finished` events.
 fn finished(run: &Path) -> Vec<String> {
     journal(run)
@@ -49,20 +66,19 @@ fn finished(run: &Path) -> Vec<String> {
 
 #[test]
 fn a_killed_sweep_resumes_to_the_same_table_from_any_moment() {
-    let whole = tempfile::tempdir().unwrap();
-    assert!(start(EXAMPLE, whole.path()).wait().unwrap().success());
+    let (home, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = shorter(home.path());
+    assert!(start(&config, whole.path()).wait().unwrap().success());
     let expected = table_of(whole.path());
-    let events = journal(&run_dir_in(whole.path()).unwrap()).len();
+    let events = lines(&run_dir_in(whole.path()).unwrap());
 
     for moment in 0..20 {
         // Twenty moments spread over the run, each at another distance from the last event boundary because
         // the kill races with the writer.
-        let lines = 1 + moment * (events - 2) / 19;
+        let at = 1 + moment * (events - 2) / 19;
         let results = tempfile::tempdir().unwrap();
-        let mut sweep = start(EXAMPLE, results.path());
-        until("the journal grows", || {
-            run_dir_in(results.path()).is_some_and(|run| journal(&run).len() >= lines)
-        });
+        let mut sweep = start(&config, results.path());
+        until("the journal grows", || run_dir_in(results.path()).is_some_and(|run| lines(&run) >= at));
         sweep.kill().unwrap();
         sweep.wait().unwrap();
 
@@ -70,7 +86,7 @@ fn a_killed_sweep_resumes_to_the_same_table_from_any_moment() {
         let before = finished(&run);
         let resumed = opptune(["resume"]).arg(&run).output().unwrap();
         assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
-        assert_eq!(table_of(results.path()), expected, "killed after {lines} events");
+        assert_eq!(table_of(results.path()), expected, "killed after {at} events");
 
         let after = finished(&run);
         assert_eq!(&after[..before.len()], &before[..], "nothing measured is lost");
