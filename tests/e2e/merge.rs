@@ -56,7 +56,11 @@ fn like_runs_are_joined_and_every_difference_is_refused_by_name() {
     assert_eq!(finished(&run_dir_in(&results).unwrap()), finished(&one) + finished(&two));
 
     for (from, to, told) in [
-        (r#""model":"Pixel 7""#, r#""model":"Pixel 8""#, r#"device model: "Pixel 7" against "Pixel 8""#),
+        (
+            r#""model":"Pixel 7 (twin)""#,
+            r#""model":"Pixel 8""#,
+            r#"device model: "Pixel 7 (twin)" against "Pixel 8""#,
+        ),
         ("simulated/pixel-7-twin", "simulated/other", "operating system: "),
         ("(simulated)\"", "(other)\"", "engine build: "),
         ("\"model\":\"tinyllama-1.1b\"", "\"model\":\"other\"", r#"model: "tinyllama-1.1b" against "other""#),
