@@ -7,4 +7,6 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 model=$(scripts/fetch-model.sh)
 echo "test: model $model"
+# None may be skipped.
+export OPPTUNE_TEST_ALL=1
 cargo test --features llama,ssh "$@"

@@ -12,18 +12,7 @@ use opptune::sysfs::{NoProperties, NodePath, Nodes, RootedNodes};
 use opptune::units::Opp;
 use std::fmt::Write;
 use std::process::Command;
-use support::{Mounted, can_mount, until};
-
-const TWINS: [&str; 8] = [
-    "twins/pixel-7",
-    "twins/snapdragon-8-gen-2",
-    "twins/mediatek-gpufreqv2",
-    "twins/mediatek-gpufreqv1",
-    "twins/exynos-2400",
-    "twins/exynos-gpex",
-    "twins/legacy-qualcomm",
-    "twins/linux-host",
-];
+use support::{Mounted, TWINS, can_mount, until};
 
 /// What one knob went through.
 struct Row {

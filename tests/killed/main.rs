@@ -18,23 +18,13 @@ use rand_chacha::ChaCha8Rng;
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use support::TWINS;
 use trial::{Event, Moment, Outcome, Plan};
 
 const TRIALS: u64 = 200;
 const SEED: u64 = 20_260;
 /// Devices that live at the same time. Most of a trial is waiting.
 const AT_ONCE: usize = 4;
-
-const TWINS: [&str; 8] = [
-    "twins/pixel-7",
-    "twins/snapdragon-8-gen-2",
-    "twins/mediatek-gpufreqv2",
-    "twins/mediatek-gpufreqv1",
-    "twins/exynos-2400",
-    "twins/exynos-gpex",
-    "twins/legacy-qualcomm",
-    "twins/linux-host",
-];
 
 fn number_in(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
