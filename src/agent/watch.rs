@@ -64,11 +64,13 @@ impl Record {
     }
 
     fn note(&mut self, now: BootNanos, glimpse: &Glimpse) {
-        self.clocks.extend(glimpse.clock);
+        let limit = glimpse.limits.iter().filter_map(|limit| limit.max).min();
         if let Some(clock) = glimpse.clock {
+            // Some drivers show the clock they asked for: it is not faster than a limit lets it be.
+            self.clocks.push(limit.map_or(clock, |limit| clock.min(limit)));
             self.track.note(now, clock.0 as f64);
         }
-        if let Some(limit) = glimpse.limits.iter().filter_map(|limit| limit.max).min() {
+        if let Some(limit) = limit {
             self.limit.note(now, limit.0 as f64);
         }
     }
@@ -156,8 +158,14 @@ fn used_share(before: Option<Duration>, after: Option<Duration>, window: Duratio
     (!window.is_zero()).then(|| 1e3 * used.as_secs_f64() / window.as_secs_f64())
 }
 
+/// Counters that swear to a pin while a source states a limit below it count what was asked for, not what ran
+/// (firmware clamps below cpufreq): then the sampled clocks are what was seen.
 fn judge(info: &KnobInfo, record: &Record, after: Option<&Residency>) -> KnobSeen {
-    let time = after.and_then(|after| spent(record.before.as_ref()?, after));
+    let blind = |rows: &[(Opp, u64)]| {
+        record.limited_by.is_some() && record.accepted.is_some_and(|pin| share(rows, pin) >= HELD_SHARE)
+    };
+    let counted = after.and_then(|after| spent(record.before.as_ref()?, after));
+    let time = counted.filter(|rows| !blind(rows));
     let seen_mean = time.as_deref().map(weighted_mean).or_else(|| mean(&record.clocks));
     let share_on_pin = record.accepted.and_then(|pin| match &time {
         Some(rows) => Some(share(rows, pin)),
@@ -347,6 +355,17 @@ mod tests {
         assert_eq!(verdict(&seen, Some(1.0)), Verdict::Held);
         defend(&mut seen, &glimpse(PIN.0, Some(("dcvsh_freq_limit", 500_000))), PIN, || false);
         assert_eq!(verdict(&seen, Some(1.0)), Verdict::Clamped { by: "dcvsh_freq_limit".into() });
+    }
+
+    #[test]
+    fn counters_that_do_not_see_a_clamp_are_not_what_was_seen() {
+        let mut seen = pinned();
+        let capped = glimpse(PIN.0, Some(("cpuinfo_cur_freq", 500_000)));
+        seen.note(BootNanos(1), &capped);
+        defend(&mut seen, &capped, PIN, || false);
+        let told = judge(&info(), &seen, Some(&residency(&[(500_000, 10), (1_000_000, 110)])));
+        assert_eq!(told.verdict, Verdict::Clamped { by: "cpuinfo_cur_freq".into() });
+        assert_eq!((told.seen_mean, told.share_on_pin), (Some(500_000.0), Some(0.0)));
     }
 
     #[test]
