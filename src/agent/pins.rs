@@ -104,12 +104,17 @@ impl Pins {
         Ok(())
     }
 
-    /// Who holds a knob off its pin, if the family has a source that says so.
-    pub fn holder_off(&self, knob: &KnobId) -> Option<String> {
+    /// What keeps a knob off its pin, as far as it shows. A maximum above the pin is no limit's doing: somebody
+    /// writes the node.
+    pub fn why_off(&self, knob: &KnobId) -> Option<String> {
         let held = self.knobs.iter().find(|held| held.id() == knob)?;
         let pin = held.pinned?;
-        let limits = held.knob.glimpse(&*self.nodes).limits;
-        limits.into_iter().find(|limit| excludes(limit, pin)).map(|limit| limit.source)
+        let glimpse = held.knob.glimpse(&*self.nodes);
+        if glimpse.range.is_some_and(|(_, max)| max > pin) {
+            return Some("somebody else writes it".into());
+        }
+        let limit = glimpse.limits.into_iter().find(|limit| excludes(limit, pin))?;
+        Some(format!("held there by {}", limit.source))
     }
 
     /// Gives every pinned knob back to its governor.
@@ -137,4 +142,33 @@ impl Pins {
 /// Whether a pin lies beyond a limit.
 pub fn excludes(limit: &Limit, pin: Opp) -> bool {
     limit.max.is_some_and(|max| max < pin) || limit.min.is_some_and(|min| min > pin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::twin::Twin;
+    use crate::{knob, profile};
+
+    #[test]
+    fn a_maximum_above_the_pin_is_somebody_elses_and_one_below_it_a_limit() {
+        let profile = profile::load("twins/pixel-7").unwrap();
+        let twin = Twin::new(&profile, 1).unwrap();
+        let device = twin.device();
+        let spec = &profile.knobs[0];
+        let knob = knob::open(spec, &*device.nodes).unwrap();
+        let opps = knob.info().opps.clone();
+        let held = HeldKnob { knob, originals: Vec::new(), usage: spec.usage, pinned: None };
+        let mut pins = Pins::new(vec![held], &device);
+        pins.pin(0, opps[4]).unwrap();
+        assert_eq!(pins.why_off(&spec.id), None);
+
+        let max = "/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq";
+        twin.write(max, &opps[6].0.to_string()).unwrap();
+        assert_eq!(pins.why_off(&spec.id).as_deref(), Some("somebody else writes it"));
+        pins.pin(0, opps[4]).unwrap();
+        twin.control(&format!("clamp {} {}", spec.id, opps[0].0)).unwrap();
+        let why = pins.why_off(&spec.id).unwrap();
+        assert!(why.starts_with("held there by "), "{why}");
+    }
 }

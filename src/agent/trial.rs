@@ -124,8 +124,8 @@ impl Trial<'_> {
         let mut pins = lock(&self.taken.handle.pins);
         pins.apply(&self.spec.id.combination).map_err(|error| match error {
             KnobError::DidNotStick { knob, asked, found } => {
-                let by = pins.holder_off(&knob).map_or(String::new(), |by| format!(", held there by {by}"));
-                KnobError::DidNotStick { knob, asked, found: found + &by }.into()
+                let why = pins.why_off(&knob).map_or(String::new(), |why| format!(", {why}"));
+                KnobError::DidNotStick { knob, asked, found: found + &why }.into()
             }
             other => other.into(),
         })
