@@ -103,13 +103,13 @@ fn load(path: &Path) -> Result<Table, TableError> {
 /// Prints a table as people read it, with what they must know before the numbers.
 pub(super) fn print(table: &Table) {
     let engine = &table.engine;
+    let runs = [&engine.name, &engine.model, &engine.quantisation].map(String::as_str);
+    let runs: Vec<&str> = runs.into_iter().filter(|word| !word.is_empty()).collect();
     println!(
-        "{} on {}, {} {} {}, energy: {}",
+        "{} on {}, {}, energy: {}",
         table.run,
         text::device(&table.device),
-        engine.name,
-        engine.model,
-        engine.quantisation,
+        runs.join(" "),
         table.energy
     );
     print_entries(table, &table.entries.iter().collect::<Vec<_>>());
