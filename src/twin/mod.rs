@@ -10,7 +10,7 @@
 //!
 //! | pinned points                     | points | mean   | worst  |
 //! |-----------------------------------|--------|--------|--------|
-//! | latency, ds-qwen-1.5b             |      3 |  0.7 % |  1.6 % |
+//! | latency, ds-qwen-1.5b             |      3 |  0.6 % |  1.6 % |
 //! | latency, stablelm-zephyr-3b       |      8 |  0.4 % |  1.1 % |
 //! | latency, tinyllama-1.1b           |     11 |  4.6 % | 11.2 % |
 //! | busy shares, tinyllama-1.1b       |      6 |  7.9 % | 16.0 % |
