@@ -47,7 +47,7 @@ impl Comparison {
     }
 }
 
-/// Compares on the journal of an exhaustive run, for the run's own goal and budget or for another.
+/// Compares on the journal of an exhaustive run, for a goal and its budget.
 ///
 /// # Errors
 /// [`CampaignError::Incomplete`] when the journal does not hold every point of every setting.
@@ -55,7 +55,7 @@ pub fn compare(
     lines: &[Line],
     config: &SweepConfig,
     profile: &Profile,
-    other: Option<(GoalKind, Budget)>,
+    (kind, budget): (GoalKind, Budget),
 ) -> Result<Vec<Comparison>, CampaignError> {
     let ledger = Ledger::of(lines);
     if config.search.strategy != StrategyKind::Exhaustive || !ledger.completed() {
@@ -63,7 +63,6 @@ pub fn compare(
     }
     let first = ledger.first().ok_or_else(|| incomplete(config, "took no device"))?;
     let plan = Plan::new(config, DeviceAxes::new(profile, &first.knobs)?);
-    let (kind, budget) = other.unwrap_or((config.search.goal, config.search.budget));
     let one = |setting| {
         let footing = plan.footing(setting, &ledger);
         let goal = plan::goal(kind, budget, footing.baseline);

@@ -29,7 +29,7 @@ impl Args {
         for goal in [GoalKind::Latency, GoalKind::Energy] {
             let own = run.config.search.goal == goal;
             let budget = if own { run.config.search.budget } else { Budget::Baseline };
-            print(&run, goal, &compare(&run.lines, &run.config, &run.profile, Some((goal, budget)))?);
+            print(&run, goal, &compare(&run.lines, &run.config, &run.profile, (goal, budget))?);
         }
         Ok(Exit::Done)
     }

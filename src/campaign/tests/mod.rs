@@ -6,6 +6,7 @@ mod resume;
 mod script;
 mod twin;
 
+use super::config::{Budget, GoalKind};
 use super::*;
 use crate::search::Goal;
 use crate::table::Table;
@@ -81,13 +82,16 @@ async fn the_baseline_comes_first_and_shuffled_by_the_seed() {
     assert_ne!(first[..9], other[..9]);
 }
 
+/// What a configuration that does not say otherwise is for.
+const GOAL: (GoalKind, Budget) = (GoalKind::Latency, Budget::Baseline);
+
 #[tokio::test(start_paused = true)]
 async fn two_step_spends_less_than_exhaustive_and_compare_says_how_much_it_loses() {
     let (_dir, run) = fresh();
     let exhaustive = "search = { strategy = \"exhaustive\" }\nmeasure = { repeats = 1 }";
     let full = sweep(&Device::honest(), &run, exhaustive).await.unwrap().table.unwrap();
     assert!(full.entries.iter().all(|e| e.inferences == 16));
-    let compared = compare(&events(&run), &config(exhaustive), &profile(), None).unwrap();
+    let compared = compare(&events(&run), &config(exhaustive), &profile(), GOAL).unwrap();
     assert_eq!(compared.len(), 3);
     for one in &compared {
         let regret = one.regret().unwrap();
@@ -96,7 +100,7 @@ async fn two_step_spends_less_than_exhaustive_and_compare_says_how_much_it_loses
     }
     let (_dir, half) = fresh();
     sweep(&Device::honest(), &half, "").await.unwrap();
-    let error = compare(&events(&half), &config(""), &profile(), None).unwrap_err().to_string();
+    let error = compare(&events(&half), &config(""), &profile(), GOAL).unwrap_err().to_string();
     assert!(error.contains("exhaustive"), "{error}");
 }
 
