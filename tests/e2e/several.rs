@@ -1,12 +1,12 @@
 //! More than one sweep: of several devices side by side, and of one device that two want.
 
 use crate::lab::Daemon;
-use crate::support::{Tree, journal, opptune, until};
+use crate::support::{Tree, journal, opptune, text, until};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// What every sweep of a tree's configuration calls itself to the device.
 const HOLDER: &str = "opptune sweep tree";
@@ -22,10 +22,6 @@ fn sweep(server: &Daemon, config: &Path, devices: &[&Daemon], results: &Path) ->
 
 fn link(daemon: &Daemon) -> String {
     format!("adb:{}", daemon.says["ADB_SERIAL"])
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// Longest wait for anything; reached only when something is broken.
@@ -16,6 +16,11 @@ pub fn opptune<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_opptune"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
     command
+}
+
+/// All that a program said.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// Waits until `condition` holds.

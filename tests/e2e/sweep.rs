@@ -1,6 +1,6 @@
 //! Whole sweeps over the real binaries: killed, interrupted, resumed, and devices put back.
 
-use crate::support::{Tree, journal, opptune, run_dir_in, until};
+use crate::support::{Tree, journal, opptune, run_dir_in, text, until};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,8 +107,7 @@ fn an_interrupt_puts_the_nodes_back_and_names_the_resume_command() {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(sweep.id() as i32), Signal::SIGINT).unwrap();
     until("the sweep ends", || sweep.try_wait().unwrap().is_some());
     let output = sweep.wait_with_output().unwrap();
-    let text =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = text(&output);
     assert_eq!(output.status.code(), Some(6), "{text}");
     assert!(text.contains("opptune resume"), "{text}");
     assert!(!tree.changed(), "{}", tree.difference());

@@ -1,16 +1,12 @@
 //! Runs that the device does alone, over real links that go away.
 
 use crate::lab::Daemon;
-use crate::support::{Tree, journal, opptune, until};
+use crate::support::{Tree, journal, opptune, text, until};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 fn over(daemon: &Daemon, mut command: Command) -> Output {
     command.env("ANDROID_ADB_SERVER_PORT", &daemon.says["ADB_SERVER_PORT"]).output().unwrap()
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// Leaves a sweep of a tree to the device.
