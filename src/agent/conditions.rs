@@ -2,6 +2,7 @@
 
 use crate::condition;
 use crate::device::Device;
+use crate::digest::hex;
 use crate::profile::{DriverSpec, Profile};
 use crate::protocol::Fingerprint;
 use crate::sysfs::{NodePath, Nodes, Properties, find_all, find_one, read_trimmed};
@@ -126,7 +127,7 @@ fn os_name(os_release: &str) -> String {
 }
 
 fn short_hash(text: &str) -> String {
-    Sha256::digest(text).iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(text)[..HASH_BYTES])
 }
 
 #[cfg(test)]

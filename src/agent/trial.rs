@@ -46,7 +46,8 @@ struct Measured {
 }
 
 impl Trial<'_> {
-    /// Runs the trial; with what was sampled meanwhile. The knobs stay pinned afterwards, for the next one; after a failure they are given back.
+    /// Runs the trial; with what was sampled meanwhile. The knobs stay pinned afterwards, for the next one; after a
+    /// failure they are given back.
     ///
     /// # Errors
     /// A [`Failure`] that says what failed and what state the device is in.

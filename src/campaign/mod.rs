@@ -33,6 +33,8 @@ pub use observe::{Observer, Update};
 pub use outcome::{CampaignError, End, Outcome};
 pub use run::Campaign;
 pub use rundir::{RunDir, RunDirError};
+#[cfg(feature = "host")]
+pub(crate) use samples::is_file_name as is_sample_name;
 pub use tabulate::table_of;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::samples;
 use crate::profile::{self, Profile, ProfileError};
 use crate::protocol::{Opened, Series};
 use crate::trial::TrialId;
+use crate::whole_file;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -187,12 +188,8 @@ impl RunDir {
     }
 }
 
-/// Written beside and renamed, so that a file that is there is whole.
 fn write(path: PathBuf, text: &str) -> Result<(), RunDirError> {
-    let beside = PathBuf::from(format!("{}.new", path.display()));
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, &path))
-        .map_err(|error| RunDirError::Io { doing: "write", path, error })
+    whole_file::write(&path, text).map_err(|error| RunDirError::Io { doing: "write", path, error })
 }
 
 /// A name as part of a file name.

@@ -1,5 +1,6 @@
 //! Sample files: what was sampled during one trial, as `samples/TRIAL.csv`.
 
+use crate::digest::hex;
 use crate::protocol::Series;
 use crate::trial::{Choice, Combination, Purpose, TrialId};
 use sha2::{Digest, Sha256};
@@ -25,12 +26,21 @@ fn pins(combination: &Combination) -> String {
         Choice::Pin(opp) => format!("{knob}@{}", opp.0),
     };
     let text = combination.0.iter().map(pin).collect::<Vec<_>>().join("+");
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@+".contains(c);
     match text.len() {
         0 => "governors".into(),
-        1..=LONGEST if text.chars().all(plain) => text,
-        _ => Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+        1..=LONGEST if is_plain(&text) => text,
+        _ => hex(&Sha256::digest(text)[..8]),
     }
+}
+
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || "._-@+".contains(c))
+}
+
+/// Whether a file may have this name. What a device lists is held against it.
+#[cfg(feature = "host")]
+pub fn is_file_name(name: &str) -> bool {
+    name.ends_with(".csv") && !name.starts_with('.') && is_plain(name)
 }
 
 /// The series as lines `boot_ms,series,unit,value`, each in the order of time.

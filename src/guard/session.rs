@@ -220,8 +220,8 @@ fn restore_fed(
 /// is harmless, and nothing to do is a fine answer. A device that is held is taken from `steal_from` only.
 ///
 /// # Errors
-/// [`GuardError::Held`] while an agent measures, [`GuardError::NotTheHolder`]; [`GuardError::State`] and [`GuardError::Foreign`] when the file
-/// cannot be used.
+/// [`GuardError::Held`] while an agent measures, [`GuardError::NotTheHolder`]; [`GuardError::State`] and
+/// [`GuardError::Foreign`] when the file cannot be used.
 pub fn restore_from(
     state_dir: &Path,
     nodes: &dyn Nodes,

@@ -3,8 +3,7 @@
 use super::{children, shown};
 use crate::agent::fingerprint;
 use crate::device::Device;
-use crate::profile::Profile;
-use crate::profile::ZoneRole;
+use crate::profile::{Profile, ZoneRole};
 use crate::protocol::{DoctorReport, Finding, Grade};
 use crate::sensor::{self, MILLIAMP_BELOW};
 use crate::sysfs::{NodePath, Nodes, read_i64, read_trimmed};

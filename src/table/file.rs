@@ -1,6 +1,7 @@
 //! Reading and writing `table.toml`.
 
 use super::{Entry, SCHEMA, Table};
+use crate::whole_file;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -113,10 +114,11 @@ impl Table {
     /// [`TableError`].
     pub fn save(&self, file: &Path) -> Result<(), TableError> {
         let text = self.to_toml()?;
-        let beside = file.with_extension("toml.new");
-        std::fs::write(&beside, text)
-            .and_then(|()| std::fs::rename(&beside, file))
-            .map_err(|error| TableError::Io { doing: "write", file: file.to_owned(), error })
+        whole_file::write(file, text).map_err(|error| TableError::Io {
+            doing: "write",
+            file: file.to_owned(),
+            error,
+        })
     }
 
     /// The first key whose value makes no sense, and why.

@@ -6,6 +6,7 @@
 
 use super::words::is_plain;
 use super::{Output, Transport, TransportError, sha256};
+use crate::digest;
 use std::path::Path;
 use std::time::Duration;
 
@@ -160,7 +161,7 @@ impl<'a> Push<'a> {
         parcel: Parcel<'a>,
     ) -> Result<Self, TransportError> {
         let file = parcel.file.to_owned();
-        let (size, sha256) = tokio::task::spawn_blocking(move || sha256::of_file(&file))
+        let (size, sha256) = tokio::task::spawn_blocking(move || digest::of_file(&file))
             .await
             .map_err(std::io::Error::other)
             .flatten()

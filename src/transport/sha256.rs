@@ -1,9 +1,6 @@
-//! SHA-256 of files on both sides of a link.
+//! SHA-256 of files on a device, by its own tools.
 
 use super::{Transport, TransportError};
-use sha2::{Digest, Sha256};
-use std::io::{self, Read};
-use std::path::Path;
 use std::time::Duration;
 
 const QUICK: Duration = Duration::from_secs(20);
@@ -11,24 +8,6 @@ const QUICK: Duration = Duration::from_secs(20);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 /// The programs of different userlands that hash.
 const TOOLS: [&[&str]; 3] = [&["sha256sum"], &["toybox", "sha256sum"], &["busybox", "sha256sum"]];
-
-/// Size and hash (hex) of a file here.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn of_file(path: &Path) -> io::Result<(u64, String)> {
-    let mut file = std::fs::File::open(path)?;
-    let (mut hash, mut size) = (Sha256::new(), 0);
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let n = file.read(&mut buffer)?;
-        if n == 0 {
-            return Ok((size, hash.finalize().iter().map(|b| format!("{b:02x}")).collect()));
-        }
-        hash.update(&buffer[..n]);
-        size += n as u64;
-    }
-}
 
 /// The hash of a file on the device; `None` when it is not there.
 ///
@@ -64,6 +43,7 @@ pub(crate) fn parse(said: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::of_file;
     use crate::transport::local::Local;
 
     #[test]

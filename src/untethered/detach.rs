@@ -4,6 +4,7 @@ use super::order::Order;
 use super::{RUN_PLAN, files};
 use crate::agent::this_machine;
 use crate::sysfs::cgroup::hierarchies;
+use crate::whole_file;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,6 +72,5 @@ pub(super) fn leave(dir: &Path) -> io::Result<()> {
         // A hierarchy that does not let go of us is no reason not to run: most devices have none that matters.
         let _ = nodes.write(&hierarchy.mount.join("cgroup.procs"), &id);
     }
-    let beside = dir.join(format!("{}.new", files::PID));
-    std::fs::write(&beside, id).and_then(|()| std::fs::rename(beside, dir.join(files::PID)))
+    whole_file::write(&dir.join(files::PID), id)
 }

@@ -1,11 +1,12 @@
 //! Brings home what there is of a run on a device, and makes sure that it is what the device has.
 
 use super::{Detached, QUICK, State, io};
-use crate::campaign::CampaignError;
 use crate::campaign::journal;
 use crate::campaign::ledger::Ledger;
+use crate::campaign::{CampaignError, is_sample_name};
 use crate::cli::CliError;
 use crate::cli::target::{AgentArgs, dial};
+use crate::digest;
 use crate::transport::{Dial, Transport, TransportError, sha256};
 use crate::untethered::{RUN_PLAN, files};
 use std::collections::BTreeMap;
@@ -98,10 +99,10 @@ impl Detached {
         open.succeeded(&link.device(), "opening the run directory")?;
         for (name, hash) in self.listed(link).await? {
             let file = run.join(&name);
-            if sha256::of_file(&file).is_ok_and(|(_, ours)| ours == hash) {
+            if digest::of_file(&file).is_ok_and(|(_, ours)| ours == hash) {
                 continue;
             }
-            self.fetch_file(link, &name, &file).await?;
+            self.fetch_file(link, &name, &hash, &file).await?;
         }
         Ok(())
     }
@@ -118,14 +119,21 @@ impl Detached {
         Ok(said.lines().filter_map(file_of).collect())
     }
 
-    /// Brings one file home, verified, in place of ours.
-    async fn fetch_file(&self, link: &dyn Transport, name: &str, file: &Path) -> Result<(), CliError> {
+    /// Brings one file home in place of ours, verified: by the hash it had when it was listed, or, if it has grown
+    /// since, by that of its beginning.
+    async fn fetch_file(
+        &self,
+        link: &dyn Transport,
+        name: &str,
+        listed: &str,
+        file: &Path,
+    ) -> Result<(), CliError> {
         let remote = format!("{}/{name}", self.dir);
         let beside = PathBuf::from(format!("{}.part", file.display()));
         for _ in 0..TRIES {
             link.pull(&remote, &beside).await?;
-            let (size, ours) = sha256::of_file(&beside).map_err(|error| io("read", &beside, error))?;
-            if beginning(link, &remote, size).await?.as_deref() == Some(&ours) {
+            let (size, ours) = digest::of_file(&beside).map_err(|error| io("read", &beside, error))?;
+            if ours == listed || beginning(link, &remote, size).await?.as_deref() == Some(&ours) {
                 return std::fs::rename(&beside, file).map_err(|error| io("write", file, error));
             }
         }
@@ -153,11 +161,6 @@ pub(super) async fn beginning(
 pub(super) fn file_of(line: &str) -> Option<(String, String)> {
     let hash = sha256::parse(line)?;
     let name = line.split_once(char::is_whitespace)?.1.trim();
-    let plain = |sample: &str| {
-        sample.ends_with(".csv")
-            && !sample.starts_with('.')
-            && sample.chars().all(|c| c.is_ascii_alphanumeric() || "._-@+".contains(c))
-    };
-    let ours = FILES.contains(&name) || name.strip_prefix("samples/").is_some_and(plain);
+    let ours = FILES.contains(&name) || name.strip_prefix("samples/").is_some_and(is_sample_name);
     ours.then(|| (name.to_owned(), hash))
 }

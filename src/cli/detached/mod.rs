@@ -11,6 +11,7 @@ use super::runner::{Job, place_model};
 use super::target::{AgentArgs, dial};
 use crate::transport::Dial;
 use crate::untethered::RUN_PLAN;
+use crate::whole_file;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -105,12 +106,9 @@ async fn send_inputs(device: &Dial, run: &Path, dir: &str) -> Result<(), CliErro
 
 impl Detached {
     fn save(&self, run: &Path) -> Result<(), CliError> {
-        let (file, beside) = (run.join(FILE), run.join(format!("{FILE}.new")));
-        let written = serde_json::to_vec_pretty(self).map_err(Into::into);
-        written
-            .and_then(|text| std::fs::write(&beside, text))
-            .and_then(|()| std::fs::rename(&beside, &file))
-            .map_err(|error| io("write", &file, error))
+        let file = run.join(FILE);
+        let text = serde_json::to_vec_pretty(self).map_err(Into::into);
+        text.and_then(|text| whole_file::write(&file, text)).map_err(|error| io("write", &file, error))
     }
 
     /// What a run directory here says.

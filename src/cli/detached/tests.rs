@@ -104,7 +104,7 @@ async fn a_journal_that_grows_meanwhile_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("journal");
     std::fs::write(&file, "one\ntwo\n").unwrap();
-    let hash = crate::transport::sha256::of_file(&file).unwrap().1;
+    let hash = crate::digest::of_file(&file).unwrap().1;
     std::fs::write(&file, "one\ntwo\nthree\n").unwrap();
     let there = home::beginning(&Local, file.to_str().unwrap(), 8).await.unwrap();
     assert_eq!(there, Some(hash));

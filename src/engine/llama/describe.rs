@@ -1,10 +1,9 @@
 //! What an engine of llama.cpp says of itself: build, model file, quantisation, cache.
 
 use super::{EngineError, EngineInfo};
+use crate::digest;
 use llama_cpp_2::model::LlamaModel;
-use sha2::{Digest, Sha256};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// The bindings, as Cargo.toml pins them; they carry the llama.cpp sources.
@@ -30,7 +29,7 @@ pub fn model_file(file: &Path, model: &LlamaModel) -> Result<EngineInfo, EngineE
     let unreadable = |e: io::Error| EngineError::Rejected(format!("cannot read {}: {e}", file.display()));
     let real = file.canonicalize().map_err(unreadable)?;
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
-    let (model_sha256, model_bytes) = digest(&real).map_err(unreadable)?;
+    let (model_bytes, model_sha256) = digest::of_file(&real).map_err(unreadable)?;
     Ok(EngineInfo {
         model: name.unwrap_or_default(),
         model_sha256,
@@ -38,21 +37,6 @@ pub fn model_file(file: &Path, model: &LlamaModel) -> Result<EngineInfo, EngineE
         quantisation: quantisation(&model.meta_val_str("general.file_type").unwrap_or_default()),
         ..EngineInfo::default()
     })
-}
-
-fn digest(file: &Path) -> io::Result<(String, u64)> {
-    let (mut file, mut hash) = (File::open(file)?, Sha256::new());
-    let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            n => {
-                hash.update(&buffer[..n]);
-                bytes += n as u64;
-            }
-        }
-    }
-    Ok((hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect(), bytes))
 }
 
 /// Names of `general.file_type` (llama.h, `llama_ftype`).
